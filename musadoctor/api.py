@@ -1,0 +1,145 @@
+"""All that a check may use: the decorator, what it yields, and the facts that it judges.
+
+A check is a function whose parameters are named after facts and annotated with the states of
+them that it can judge::
+
+    @check("toolkit-missing", layer=Layer.TOOLKIT, severity="error")
+    def toolkit_missing(gpus: Gpus, toolkits: Toolkits | Absent) -> Judgement:
+        \"\"\"No MUSA Toolkit is installed.
+
+        ## Why it matters
+        ...
+        ## How to fix
+        ...
+        \"\"\"
+        if isinstance(toolkits, Absent):
+            yield Finding(f"no MUSA Toolkit: {toolkits}", fix=Fix("Install one"))
+"""
+
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from typing import Literal, NamedTuple
+
+from musadoctor import facts
+from musadoctor.facts import *  # noqa: F403 - the facts are part of this module's contract
+from musadoctor.facts import Unknown
+from musadoctor.versions import (
+    ComponentVersion,
+    DriverApiVersion,
+    KernelDriverVersion,
+    ToolkitVersion,
+    WheelVersion,
+)
+
+__all__ = [
+    "SEVERITIES",
+    "Check",
+    "ComponentVersion",
+    "DriverApiVersion",
+    "Finding",
+    "Fix",
+    "Judgement",
+    "KernelDriverVersion",
+    "Layer",
+    "Severity",
+    "ToolkitVersion",
+    "WheelVersion",
+    "check",
+]
+__all__ += facts.__all__
+
+Severity = Literal["error", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
+
+
+class Layer(IntEnum):
+    """Where a host is broken, the most basic first."""
+
+    MACHINE = 0
+    HARDWARE = 1
+    DRIVER = 2
+    CONTAINER = 3
+    TOOLKIT = 4
+    ENVIRONMENT = 5
+    LIBRARIES = 6
+    PYTHON = 7
+    TORCH = 8
+    TORCH_MUSA = 9
+    COLLECTIVES = 10
+
+    def __str__(self) -> str:
+        return self.name.lower()
+
+
+class Fix(NamedTuple):
+    """What to do about a finding."""
+
+    text: str
+    commands: tuple[str, ...] = ()
+    """Ready to copy, right for this host, safe to run."""
+    destructive: bool = False
+    """Following it can lose something: a driver change, an uninstall. ``text`` says what."""
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong."""
+
+    message: str
+    """Concrete values and where they were read, no final stop."""
+    where: str = ""
+    """The file, variable or device that it is about."""
+    fix: Fix | None = None
+
+
+Judgement = Iterator[Finding | Unknown]
+"""What a check yields: findings, or why it cannot decide. Nothing means that all is well."""
+
+
+class Check(NamedTuple):
+    """A question about facts, with its documentation."""
+
+    id: str
+    """Kebab case; names the problem, so that it reads well after "ignore"."""
+    layer: Layer
+    severity: Severity
+    symptom: bool
+    """Whether it only shows that something below is wrong: then a failure below explains it."""
+    function: Callable[..., Judgement]
+    aliases: tuple[str, ...]
+    """Former ids, still understood by ``--select`` and ``--ignore``."""
+
+    @property
+    def family(self) -> str:
+        """The name of the module that holds it."""
+        return self.function.__module__.rpartition(".")[2].replace("_", "-")
+
+    @property
+    def title(self) -> str:
+        """The first line of the documentation."""
+        return (self.function.__doc__ or "").strip().partition("\n")[0].rstrip(".")
+
+    @property
+    def needs(self) -> dict[str, tuple[type, ...]]:
+        """Per fact the states that the check can judge."""
+        needs: dict[str, tuple[type, ...]] = {}
+        for name, annotation in self.function.__annotations__.items():
+            if name != "return":
+                needs[name] = getattr(annotation, "__args__", None) or (annotation,)
+        return needs
+
+
+def check(
+    id: str,  # noqa: A002 - it is the check's id, and positional
+    /,
+    *,
+    layer: Layer,
+    severity: Severity,
+    symptom: bool = False,
+    aliases: tuple[str, ...] = (),
+) -> Callable[[Callable[..., Judgement]], Check]:
+    """Make a check of a function; see the module's docstring."""
+
+    def decorate(function: Callable[..., Judgement]) -> Check:
+        return Check(id, layer, severity, symptom, function, aliases)
+
+    return decorate

@@ -1,0 +1,135 @@
+"""Just enough ELF to tell what a library needs, under which name, and from where.
+
+A reader of our own, after the System V ABI: pyelftools takes ten times as long and does not
+stand up to cut files, lief a hundred times as long (measured; see docs/design-notes.md).
+"""
+
+import os
+import struct
+from typing import BinaryIO
+
+from musadoctor.system import Elf
+
+MACHINES = {3: "i386", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64", 258: "loongarch64"}
+
+_LOAD, _DYNAMIC = 1, 2
+_NEEDED, _STRTAB, _SONAME, _RPATH, _RUNPATH = 1, 5, 14, 15, 29
+_MOST_SEGMENTS = 512
+_MOST_TAGS = 4096
+_LONGEST_STRING = 4096
+
+
+class ElfError(ValueError):
+    """The file is no 64-bit little-endian ELF file, or it is damaged."""
+
+
+def read_elf(file: BinaryIO) -> Elf:
+    """Read the dynamic section of an open file.
+
+    Reads, never maps: a mapped file that another process cuts raises SIGBUS.
+
+    Raises:
+        ElfError: the file is empty, not ELF, not 64-bit little-endian, or cut.
+        OSError: it cannot be read.
+    """
+    header = os.pread(file.fileno(), 64, 0)
+    if not header:
+        raise ElfError("empty file")
+    if header[:4] != b"\x7fELF":
+        raise ElfError("not an ELF file")
+    try:
+        return _read(file.fileno(), header)
+    except (struct.error, IndexError):
+        raise ElfError("cut or damaged ELF file") from None
+
+
+def _read(file: int, header: bytes) -> Elf:
+    if header[4] != 2 or header[5] != 1:  # noqa: PLR2004 - ELFCLASS64, ELFDATA2LSB
+        raise ElfError("not a 64-bit little-endian ELF file")
+    (machine,) = struct.unpack_from("<H", header, 18)
+    (table,) = struct.unpack_from("<Q", header, 32)
+    entry_size, entries = struct.unpack_from("<HH", header, 54)
+    entries = min(entries, _MOST_SEGMENTS)
+    segments = _at(file, table, entries * entry_size)
+    length = os.fstat(file).st_size
+    loads: list[tuple[int, int, int]] = []
+    dynamic = b""
+    for index in range(entries):
+        kind, _, offset, address, _, size, _, _ = struct.unpack_from(
+            "<IIQQQQQQ", segments, index * entry_size
+        )
+        if kind in {_LOAD, _DYNAMIC} and offset + size > length:
+            raise ElfError("cut ELF file")
+        if kind == _LOAD:
+            loads.append((address, offset, size))
+        elif kind == _DYNAMIC:
+            dynamic = _at(file, offset, min(size, 16 * _MOST_TAGS))
+
+    tags: list[tuple[int, int]] = []
+    for tag, value in struct.iter_unpack("<qQ", dynamic[: len(dynamic) // 16 * 16]):
+        if tag == 0:
+            break
+        tags.append((tag, value))
+    strings = next((_offset(loads, value) for tag, value in tags if tag == _STRTAB), 0)
+
+    def texts(wanted: int) -> tuple[str, ...]:
+        return tuple(_string(file, strings + value) for tag, value in tags if tag == wanted)
+
+    def folders(wanted: int) -> tuple[str, ...]:
+        return tuple(part for text in texts(wanted) for part in text.split(":") if part)
+
+    return Elf(
+        machine=MACHINES.get(machine, str(machine)),
+        soname=next(iter(texts(_SONAME)), None),
+        needed=texts(_NEEDED),
+        rpath=folders(_RPATH),
+        runpath=folders(_RUNPATH),
+    )
+
+
+def _at(file: int, offset: int, size: int) -> bytes:
+    try:
+        return os.pread(file, size, offset)
+    except (OverflowError, OSError):
+        raise ElfError("cut or damaged ELF file") from None
+
+
+def _offset(loads: list[tuple[int, int, int]], address: int) -> int:
+    for start, offset, size in loads:
+        if start <= address < start + size:
+            return offset + address - start
+    raise ElfError("cut or damaged ELF file")
+
+
+def _string(file: int, offset: int) -> str:
+    text, end, _ = _at(file, offset, _LONGEST_STRING).partition(b"\0")
+    if not end:
+        raise ElfError("cut or damaged ELF file")
+    return text.decode("utf-8", "replace")
+
+
+def read_loader_cache(data: bytes, machine: str) -> dict[str, str]:
+    """The entries of ``/etc/ld.so.cache``, soname to path, for libraries of ``machine``.
+
+    Reads the table that glibc 2.2 and later write (``glibc-ld.so.cache1.1``); anything else gives
+    no entries.
+    """
+    # Flags of <dl-cache.h>: FLAG_ELF_LIBC6 and the architecture.
+    flags = {"x86_64": 0x0303, "aarch64": 0x0A03}.get(machine)
+    start = data.find(b"glibc-ld.so.cache1.1")
+    found: dict[str, str] = {}
+    if start < 0:
+        return found
+    try:
+        (count,) = struct.unpack_from("<I", data, start + 20)
+        for index in range(count):
+            flag, key, value = struct.unpack_from("<iII", data, start + 48 + 24 * index)
+            if flags is None or flag == flags:
+                name, path = (
+                    data[start + at : data.index(b"\0", start + at)].decode("utf-8", "replace")
+                    for at in (key, value)
+                )
+                found.setdefault(name, path)
+    except (struct.error, ValueError):
+        return found
+    return found

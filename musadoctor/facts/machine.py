@@ -1,0 +1,65 @@
+"""The host below the GPU: kernel, distribution, memory, and what contains it."""
+
+from typing import NamedTuple
+
+from musadoctor.facts.base import Absent, Unknown
+
+
+class Machine(NamedTuple):
+    """The operating system and the machine that it runs on."""
+
+    kernel: str
+    """Kernel release, ``5.15.0-105-generic``."""
+    architecture: str
+    """As ``uname -m`` prints it, ``x86_64``."""
+    distribution: str
+    """``PRETTY_NAME`` of os-release, ``Ubuntu 22.04.5 LTS``."""
+    distribution_id: str
+    """``ID`` of os-release, ``ubuntu``; empty where there is no os-release."""
+    distribution_version: str
+    """``VERSION_ID`` of os-release, ``22.04``."""
+    glibc: str | None
+    """``2.35``; ``None`` where the C library is another one."""
+    boot_parameters: tuple[str, ...] | Unknown
+    """``/proc/cmdline``, split."""
+    wsl: bool
+    """Windows Subsystem for Linux."""
+    virtual_machine: str | None
+    """The hypervisor's name, ``None`` where nothing shows one."""
+    logical_cpus: int | None
+    memory_bytes: int | None
+    """Physical memory of the host, not the container's limit."""
+
+    def __str__(self) -> str:
+        size = f", {self.memory_bytes / 2**30:.0f} GiB" if self.memory_bytes else ""
+        guest = f", {self.virtual_machine} guest" if self.virtual_machine else ""
+        return f"{self.distribution}, kernel {self.kernel}, {self.architecture}{size}{guest}"
+
+
+class InjectedFile(NamedTuple):
+    """One driver file that a container needs from its host."""
+
+    path: str
+    state: str
+    """``ok``, ``empty`` (0 bytes), ``dangling`` (a link to nothing) or ``missing``."""
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.state})"
+
+
+class Container(NamedTuple):
+    """The container that this host is."""
+
+    runtime: str | None
+    """``docker``, ``podman``, ``kubernetes``, ``lxc``, ...; ``None`` where only its kind is sure."""
+    signals: tuple[str, ...]
+    """What told so; no one of them decides alone."""
+    files: tuple[InjectedFile, ...]
+    """The driver files that the vendor's container runtime puts in place."""
+
+    def __str__(self) -> str:
+        return f"{self.runtime or 'container'} ({', '.join(self.signals)})"
+
+
+MachineFact = Machine | Unknown
+ContainerFact = Container | Absent | Unknown

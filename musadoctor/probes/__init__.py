@@ -1,0 +1,59 @@
+"""One function a fact: it asks a system and returns the record, ``Absent`` or ``Unknown``.
+
+A probe is straight-line, never raises, and names its source. Probes that share an answer call
+each other; the :class:`musadoctor.recording.Recorder` around every system puts each question once.
+"""
+
+from collections.abc import Callable
+
+from musadoctor.probes import (
+    container,
+    distributions,
+    driver,
+    environment,
+    gmi,
+    host,
+    libraries,
+    musa_info,
+    pci,
+    python,
+    toolkit,
+    torch,
+    version_query,
+)
+from musadoctor.system import System
+
+Probe = Callable[[System], object]
+
+PROBES: dict[str, Probe] = {
+    # The torch child takes longest, so it is started first.
+    "torch_import": torch.torch_import,
+    "torch": torch.torch,
+    "torch_musa_import": torch.torch_musa_import,
+    "torch_musa": torch.torch_musa,
+    "collectives": torch.collectives,
+    "python": python.python,
+    "gmi_answer": gmi.gmi_answer,
+    "gmi": gmi.gmi,
+    "musa_info_answer": musa_info.musa_info_answer,
+    "musa_info": musa_info.musa_info,
+    "version_query": version_query.version_query,
+    "mcc": toolkit.mcc,
+    "machine": host.machine,
+    "container": container.container,
+    "gpus": pci.gpus,
+    "kernel_driver": driver.kernel_driver,
+    "device_nodes": driver.device_nodes,
+    "toolkits": toolkit.toolkits,
+    "toolkit": toolkit.toolkit,
+    "toolkit_routes": toolkit.toolkit_routes,
+    "mudnn": toolkit.mudnn,
+    "mccl": toolkit.mccl,
+    "environment": environment.environment,
+    "user_driver": libraries.user_driver,
+    "libraries": libraries.libraries,
+    "distributions": distributions.distributions,
+    "torch_build": distributions.torch_build,
+    "torch_musa_build": distributions.torch_musa_build,
+}
+"""The probe of each fact, by the name that a check's parameter bears."""

@@ -1,0 +1,279 @@
+"""Keep a machine's raw answers, and answer from them on another machine or day.
+
+A recording is one JSON object: a header, and for each kind of question a table from its subject
+to the answer. Answers are kept as the machine gave them, so that a later version of the probes
+can learn more from an old recording.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
+
+from musadoctor.commands import Command
+from musadoctor.redact import Redaction
+from musadoctor.system import (
+    NOT_THERE,
+    UNRECORDED,
+    Elf,
+    Failure,
+    Found,
+    Platform,
+    Ran,
+    Stat,
+    System,
+)
+
+FORMAT = "musadoctor-recording"
+VERSION = 1
+MOST_BYTES = 64 << 20
+T = TypeVar("T")
+Answer = (
+    str | None | tuple[str, ...] | dict[str, str] | Failure | Ran | Stat | Found | Elf | Platform
+)
+
+
+class RecordingError(ValueError):
+    """A file is no recording that this version can answer from."""
+
+
+class Recorder:
+    """A system that asks another one, each question once, and keeps the answers.
+
+    Safe for several threads: who asks what is being asked waits for the same answer.
+    """
+
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self._lock = threading.Lock()
+        self._asking: dict[tuple[str, str], threading.Lock] = {}
+        self._answers: dict[tuple[str, str], Answer] = {}
+
+    def _once(self, kind: str, subject: str, ask: Callable[[], T]) -> T:
+        key = (kind, subject)
+        with self._lock:
+            lock = self._asking.setdefault(key, threading.Lock())
+        with lock:
+            if key not in self._answers:
+                self._answers[key] = cast("Answer", ask())
+            return cast("T", self._answers[key])
+
+    def run(self, command: Command) -> Ran:
+        return self._once("runs", command.key, lambda: self._system.run(command))
+
+    def read(self, path: str) -> str | Failure:
+        return self._once("files", path, lambda: self._system.read(path))
+
+    def list(self, path: str) -> tuple[str, ...] | Failure:
+        return self._once("folders", path, lambda: self._system.list(path))
+
+    def stat(self, path: str) -> Stat | Failure:
+        return self._once("stats", path, lambda: self._system.stat(path))
+
+    def env(self, name: str) -> str | None | Failure:
+        return self._once("variables", name, lambda: self._system.env(name))
+
+    def find(self, name: str) -> Found | Failure:
+        return self._once("programs", name, lambda: self._system.find(name))
+
+    def elf(self, path: str) -> Elf | Failure:
+        return self._once("libraries", path, lambda: self._system.elf(path))
+
+    def cached(self, prefix: str) -> dict[str, str] | Failure:
+        return self._once("loader_cache", prefix, lambda: self._system.cached(prefix))
+
+    def platform(self) -> Platform | Failure:
+        return self._once("platform", "", self._system.platform)
+
+    def answers(self) -> dict[str, dict[str, Any]]:
+        """All answers so far as a JSON value: kind, subject, answer."""
+        with self._lock:
+            kept = sorted(self._answers.items())
+        tables: dict[str, dict[str, Any]] = {}
+        for (kind, subject), answer in kept:
+            tables.setdefault(kind, {})[subject] = _encode(answer)
+        return tables
+
+
+def write_recording(
+    answers: Mapping[str, dict[str, Any]],
+    *,
+    musadoctor: str,
+    taken: str,
+    redaction: Redaction | None,
+) -> str:
+    """The text of a recording; with a ``redaction``, without private data."""
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "musadoctor": musadoctor,
+        "taken": taken,
+        "redacted": redaction is not None,
+    }
+    body = answers
+    if redaction is not None:
+        body = redaction.value(dict(answers))
+        for platform in body.get("platform", {}).values():
+            platform["host_name"] = None
+    return json.dumps({**header, "answers": body}, ensure_ascii=False, indent=1) + "\n"
+
+
+class Recording:
+    """A machine of another place or day."""
+
+    def __init__(self, text: str, name: str) -> None:
+        """Read a recording's text; ``name`` is what errors call it.
+
+        Raises:
+            RecordingError: with one sentence that says what was expected.
+        """
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise RecordingError(f"{name}: expected a recording, found no JSON: {error}") from None
+        if not isinstance(data, dict) or data.get("format") != FORMAT:
+            raise RecordingError(
+                f'{name}: expected a recording (a JSON object with "format": "{FORMAT}"), '
+                "as `musadoctor capture` writes it"
+            )
+        if data.get("version") != VERSION:
+            raise RecordingError(
+                f"{name}: recording version {data.get('version')!r}, this musadoctor reads {VERSION}"
+            )
+        answers = data.get("answers")
+        if not isinstance(answers, dict):
+            raise RecordingError(f'{name}: expected "answers" to be an object')
+        self.taken = str(data.get("taken", "an unknown day"))
+        # A host that was written by hand says all that is there.
+        self._closed = data.get("unlisted") == "not there"
+        self._answers = _decode_all(cast("dict[str, object]", answers), name)
+
+    def _recall(self, kind: str, subject: str, absent: T) -> T | Failure:
+        try:
+            return cast("T", self._answers[kind, subject])
+        except KeyError:
+            if self._closed:
+                return absent
+            return Failure(UNRECORDED, f"{subject or kind}: not in this recording")
+
+    def run(self, command: Command) -> Ran:
+        missing = Ran("not there", note=f"no {command.program}")
+        ran = self._recall("runs", command.key, missing)
+        if isinstance(ran, Failure):
+            return Ran("not in this recording", note=ran.detail)
+        return ran
+
+    def read(self, path: str) -> str | Failure:
+        return self._recall("files", path, cast("str", _no(path)))
+
+    def list(self, path: str) -> tuple[str, ...] | Failure:
+        return self._recall("folders", path, cast("tuple[str, ...]", _no(path)))
+
+    def stat(self, path: str) -> Stat | Failure:
+        return self._recall("stats", path, cast("Stat", _no(path)))
+
+    def env(self, name: str) -> str | None | Failure:
+        return self._recall("variables", name, cast("str | None", None))
+
+    def find(self, name: str) -> Found | Failure:
+        return self._recall("programs", name, Found(""))
+
+    def elf(self, path: str) -> Elf | Failure:
+        return self._recall("libraries", path, cast("Elf", _no(path)))
+
+    def cached(self, prefix: str) -> dict[str, str] | Failure:
+        none: dict[str, str] = {}
+        return self._recall("loader_cache", prefix, none)
+
+    def platform(self) -> Platform | Failure:
+        return self._recall("platform", "", cast("Platform", _no("platform")))
+
+
+def _no(path: str) -> Failure:
+    return Failure(NOT_THERE, f"no {path}")
+
+
+def _encode(answer: Answer) -> object:
+    if isinstance(answer, Failure):
+        return {"failure": answer.kind, "detail": answer.detail}
+    if isinstance(answer, (Ran, Stat, Found, Elf, Platform)):
+        # Only what differs from the usual, so that a person can read it.
+        defaults = type(answer)._field_defaults
+        return {k: v for k, v in answer._asdict().items() if k not in defaults or v != defaults[k]}
+    return answer
+
+
+_RECORDS: dict[str, type[Ran | Stat | Found | Elf | Platform]] = {
+    "runs": Ran,
+    "stats": Stat,
+    "programs": Found,
+    "libraries": Elf,
+    "platform": Platform,
+}
+_KINDS = {*_RECORDS, "files", "folders", "variables", "loader_cache"}
+
+
+def _decode_all(tables: dict[str, object], name: str) -> dict[tuple[str, str], Answer]:
+    decoded: dict[tuple[str, str], Answer] = {}
+    for kind, table in tables.items():
+        if kind not in _KINDS:
+            continue  # a question of a newer version
+        if not isinstance(table, dict):
+            raise RecordingError(f"{name}: expected answers.{kind} to be an object")
+        for subject, answer in cast("dict[str, object]", table).items():
+            try:
+                decoded[kind, subject] = _decode(kind, answer)
+            except (TypeError, KeyError, ValueError) as error:
+                raise RecordingError(
+                    f"{name}: cannot read answers.{kind}[{subject!r}]: {error}"
+                ) from None
+    return decoded
+
+
+def _decode(kind: str, answer: object) -> Answer:
+    if isinstance(answer, dict) and "failure" in answer:
+        fields = cast("dict[str, object]", answer)
+        return Failure(_text(fields["failure"]), _text(fields["detail"]))
+    if kind == "files":
+        return _text(answer)
+    if kind == "variables":
+        return None if answer is None else _text(answer)
+    if kind == "folders":
+        return _texts(answer)
+    if not isinstance(answer, dict):
+        raise TypeError(f"expected an object, found {type(answer).__name__}")
+    fields = cast("dict[str, object]", answer)
+    if kind == "loader_cache":
+        return {key: _text(value) for key, value in fields.items()}
+    return _record(_RECORDS[kind], fields)
+
+
+def _record(record: type[Ran | Stat | Found | Elf | Platform], fields: dict[str, object]) -> Answer:
+    """Build a record from JSON, each field checked against its annotation."""
+    known: dict[str, Any] = {}
+    for field, annotation in record.__annotations__.items():
+        if field not in fields:
+            continue
+        value = fields[field]
+        if annotation == tuple[str, ...]:
+            value = _texts(value)
+        elif annotation is float and type(value) is int:
+            value = float(value)
+        elif not isinstance(value, annotation) or (
+            isinstance(value, bool) and annotation is not bool
+        ):
+            raise TypeError(f"{field} is {value!r}")
+        known[field] = value
+    return record(**known)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, found {type(value).__name__}")
+    return value
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError(f"expected a list, found {type(value).__name__}")
+    return tuple(_text(item) for item in cast("list[object]", value))

@@ -1,0 +1,104 @@
+"""What came of a diagnosis: a status for each check, the causes in order, a verdict."""
+
+from typing import Literal, NamedTuple
+
+from musadoctor.api import SEVERITIES, Check, Finding, Severity
+from musadoctor.facts.base import Absent, Unknown
+
+Status = Literal["passed", "failed", "skipped", "unknown"]
+Verdict = Literal["healthy", "degraded", "broken", "unknown"]
+
+
+class Result(NamedTuple):
+    """How one check came out."""
+
+    check: Check
+    status: Status
+    findings: tuple[Finding, ...] = ()
+    evidence: tuple[str, ...] = ()
+    """The facts that a passed check rests on, a line each."""
+    reason: str = ""
+    """Why a check was skipped or could not decide."""
+    caused_by: str | None = None
+    """The id of the failed check that explains this one."""
+    traceback: str = ""
+    """Of the exception that a check or a probe died of."""
+    seconds: float = 0.0
+
+
+class Bug(NamedTuple):
+    """An exception in musadoctor's own code: nothing that the host can be blamed for."""
+
+    where: str
+    """``probe gmi``, ``check driver-not-loaded``."""
+    traceback: str
+
+
+class Vantage(NamedTuple):
+    """From where the report looks."""
+
+    kind: str
+    """``host``, ``container``, ``recording``."""
+    host: str | None
+    """The machine's name, ``None`` where redacted."""
+    python: str | None
+    """The examined interpreter, and why that one."""
+    note: str = ""
+    """Of a recording: its file and day."""
+
+
+class Report(NamedTuple):
+    """A whole diagnosis."""
+
+    vantage: Vantage
+    results: tuple[Result, ...]
+    facts: dict[str, object]
+    """Every fact that was asked for: a record, ``Absent`` or ``Unknown``."""
+    bugs: tuple[Bug, ...]
+    seconds: float
+
+    @property
+    def causes(self) -> tuple[Result, ...]:
+        """The failed checks that nothing else explains: what to fix, in order."""
+        failed = [r for r in self.results if r.status == "failed" and r.caused_by is None]
+        return tuple(sorted(failed, key=rank))
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether a check of severity error could not decide."""
+        return any(r.status == "unknown" and r.check.severity == "error" for r in self.results)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The host in one word. A host that was not cleared is never healthy."""
+        severities = {r.check.severity for r in self.results if r.status == "failed"}
+        if "error" in severities:
+            return "broken"
+        if self.incomplete or self.bugs:
+            return "unknown"
+        return "degraded" if "warning" in severities else "healthy"
+
+
+def rank(result: Result) -> tuple[bool, int, int, str]:
+    """Errors first; then the lowest broken layer, the severity, and the id for a stable order."""
+    check = result.check
+    weight = SEVERITIES.index(check.severity)
+    return check.severity != "error", int(check.layer), weight, check.id
+
+
+def exit_code(report: Report, *, fail_on: Severity, strict: bool) -> int:
+    """0, 1, 3 or 4 as the documentation has it."""
+    bound = SEVERITIES.index(fail_on)
+    failed = any(
+        r.status == "failed" and SEVERITIES.index(r.check.severity) <= bound for r in report.results
+    )
+    if failed or (strict and any(r.status == "unknown" for r in report.results)):
+        return 1
+    if report.bugs:
+        return 4
+    return 3 if report.incomplete else 0
+
+
+def is_state(fact: object) -> bool:
+    """Whether a fact is not known as a record."""
+    return isinstance(fact, (Absent, Unknown))
