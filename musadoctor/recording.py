@@ -290,3 +290,20 @@ def _texts(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise TypeError(f"expected a list, found {type(value).__name__}")
     return tuple(_text(item) for item in cast("list[object]", value))
+
+
+def read_recording(path: str) -> Recording:
+    """Read a recording's file.
+
+    Raises:
+        RecordingError: the file cannot be read, is too large, or is no recording.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(MOST_BYTES + 1)
+    except (OSError, UnicodeDecodeError) as error:
+        words = error.strerror if isinstance(error, OSError) else f"not UTF-8 text: {error.reason}"
+        raise RecordingError(f"{path}: {words}") from None
+    if len(text) > MOST_BYTES:
+        raise RecordingError(f"{path}: larger than {MOST_BYTES >> 20} MiB, so no recording")
+    return Recording(text, path)

@@ -1,10 +1,13 @@
 """What came of a diagnosis: a status for each check, the causes in order, a verdict."""
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Union
 
 from musadoctor.api import SEVERITIES, Check, Finding, Severity
 from musadoctor.facts.base import Absent, Unknown
+from musadoctor.redact import Redaction
 
+
+JSON = Union[None, bool, int, float, str, list["JSON"], dict[str, "JSON"]]
 Status = Literal["passed", "failed", "skipped", "unknown"]
 Verdict = Literal["healthy", "degraded", "broken", "unknown"]
 
@@ -52,8 +55,8 @@ class Report(NamedTuple):
 
     vantage: Vantage
     results: tuple[Result, ...]
-    facts: dict[str, object]
-    """Every fact that was asked for: a record, ``Absent`` or ``Unknown``."""
+    facts: dict[str, JSON]
+    """Every fact that was asked for, as :func:`encode` has it."""
     bugs: tuple[Bug, ...]
     seconds: float
 
@@ -99,6 +102,55 @@ def exit_code(report: Report, *, fail_on: Severity, strict: bool) -> int:
     return 3 if report.incomplete else 0
 
 
-def is_state(fact: object) -> bool:
-    """Whether a fact is not known as a record."""
-    return isinstance(fact, (Absent, Unknown))
+def encode(value: object) -> JSON:
+    """A fact as a JSON value.
+
+    A record is an object of its fields; ``Absent`` and ``Unknown`` are ``{"absent": reason}`` and
+    ``{"unknown": reason}``; a version is its text.
+    """
+    if isinstance(value, (Absent, Unknown)):
+        return {type(value).__name__.lower(): value.reason}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, tuple):
+        fields = getattr(value, "_fields", None)
+        if fields is None:
+            return [encode(item) for item in value]
+        return {name: encode(item) for name, item in zip(fields, value, strict=True)}
+    return str(value)
+
+
+def redacted(report: Report, redaction: Redaction) -> Report:
+    """The same report without private data in anything that it shows."""
+    text = redaction.text
+    results = tuple(
+        result._replace(
+            findings=tuple(
+                Finding(
+                    text(finding.message),
+                    text(finding.where),
+                    finding.fix
+                    and finding.fix._replace(
+                        text=text(finding.fix.text),
+                        commands=tuple(text(command) for command in finding.fix.commands),
+                    ),
+                )
+                for finding in result.findings
+            ),
+            evidence=tuple(text(line) for line in result.evidence),
+            reason=text(result.reason),
+            traceback=text(result.traceback),
+        )
+        for result in report.results
+    )
+    vantage = report.vantage
+    return report._replace(
+        vantage=vantage._replace(
+            host=None,
+            python=None if vantage.python is None else text(vantage.python),
+            note=text(vantage.note),
+        ),
+        results=results,
+        facts=redaction.value(report.facts),
+        bugs=tuple(bug._replace(traceback=text(bug.traceback)) for bug in report.bugs),
+    )

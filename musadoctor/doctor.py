@@ -1,0 +1,83 @@
+"""One call from options to a report."""
+
+import time
+from typing import NamedTuple
+
+from musadoctor.engine import Progress, diagnose
+from musadoctor.facts.machine import Container
+from musadoctor.facts.python import Python
+from musadoctor.plugins import load, unloaded
+from musadoctor.probes import PROBES
+from musadoctor.recording import Recorder
+from musadoctor.redact import Redaction
+from musadoctor.report import Report, Result, Vantage, encode, redacted
+from musadoctor.selection import select
+from musadoctor.system import Failure, Platform, System
+
+
+class Options(NamedTuple):
+    """What a user can choose of an examination."""
+
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    plugins: bool = True
+    seconds: float = 60.0
+    redact: bool = True
+    recording: str = ""
+    """Of a recording: what it is called and when it was taken."""
+
+
+def examine(system: System, options: Options, progress: Progress | None = None) -> Report:
+    """Diagnose a machine.
+
+    Raises:
+        SelectionError: the options name a check that is not there, or leave none.
+    """
+    begun = time.monotonic()
+    asked = Recorder(system)
+    loaded = load(plugins=options.plugins)
+    selection = select(loaded.checks, options.select, options.ignore)
+    diagnosis = diagnose(asked, selection.chosen, seconds=options.seconds, progress=progress)
+    ignored = tuple(
+        Result(check, "skipped", reason=f"ignored: {reason or 'no reason given'}")
+        for check, reason in selection.ignored
+    )
+    python = diagnosis.facts.get("python")
+    report = Report(
+        vantage=Vantage(
+            kind=_kind(asked, options),
+            host=_host_name(asked),
+            python=str(python) if isinstance(python, Python) else None,
+            note=options.recording,
+        ),
+        results=(*diagnosis.results, *ignored, *unloaded(loaded.failures)),
+        facts={name: encode(fact) for name, fact in diagnosis.facts.items()},
+        bugs=diagnosis.bugs,
+        seconds=time.monotonic() - begun,
+    )
+    return redacted(report, redaction(asked)) if options.redact else report
+
+
+def capture_answers(system: System, seconds: float) -> dict[str, dict[str, object]]:
+    """The raw answers to everything that any fact asks."""
+    asked = Recorder(system)
+    diagnose(asked, (), seconds=seconds, facts=tuple(PROBES))
+    redaction(asked)
+    return asked.answers()
+
+
+def redaction(system: System) -> Redaction:
+    """What must not be told of a machine."""
+    home = system.env("HOME")
+    return Redaction(home if isinstance(home, str) else None, _host_name(system))
+
+
+def _kind(system: System, options: Options) -> str:
+    if options.recording:
+        return "recording"
+    return "container" if isinstance(PROBES["container"](system), Container) else "host"
+
+
+def _host_name(system: System) -> str | None:
+    platform: Platform | Failure = system.platform()
+    return None if isinstance(platform, Failure) else platform.host_name

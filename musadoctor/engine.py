@@ -1,0 +1,231 @@
+"""Find out the facts that checks need, let the checks judge them, and tell causes from symptoms."""
+
+import threading
+import time
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from queue import Empty, SimpleQueue
+from typing import NamedTuple, Protocol
+
+from musadoctor.api import Check, Finding, Layer
+from musadoctor.facts.base import Absent, Unknown
+from musadoctor.probes import PROBES, Probe
+from musadoctor.report import Bug, Result
+from musadoctor.system import System
+
+GRACE = 1.0
+"""Seconds past the deadline in which a program that had to be killed may still die."""
+TICK = 0.1
+
+
+class Progress(Protocol):
+    """Who is told how a diagnosis gets on."""
+
+    def decided(self, layer: Layer, results: Sequence[Result]) -> None:
+        """All checks of a layer and of those below it have come out."""
+        ...
+
+    def waiting(self, facts: Sequence[str], seconds: float) -> None:
+        """These facts are still being found out, ``seconds`` after the start."""
+        ...
+
+
+class Silent:
+    """Tells nobody."""
+
+    def decided(self, layer: Layer, results: Sequence[Result]) -> None:
+        """Nothing to show."""
+
+    def waiting(self, facts: Sequence[str], seconds: float) -> None:
+        """Nothing to show."""
+
+
+class Diagnosis(NamedTuple):
+    """What the engine hands on to the report."""
+
+    results: tuple[Result, ...]
+    facts: dict[str, object]
+    bugs: tuple[Bug, ...]
+
+
+class _Answer(NamedTuple):
+    name: str
+    fact: object
+    bug: str
+
+
+def diagnose(
+    system: System,
+    checks: Sequence[Check],
+    *,
+    seconds: float,
+    progress: Progress | None = None,
+    facts: Sequence[str] = (),
+    probes: Mapping[str, Probe] = PROBES,
+) -> Diagnosis:
+    """Run ``checks`` on a machine within ``seconds`` and :data:`GRACE`.
+
+    Only the facts that the checks name, and those of ``facts``, are found out, each in a thread of
+    its own. A fact that is late is ``Unknown``; neither a probe nor a check can end the run.
+    """
+    progress = progress or Silent()
+    begun = time.monotonic()
+    needed = {*facts, *(name for check in checks for name in check.needs)}
+    wanted = [name for name in probes if name in needed]
+    answers: SimpleQueue[_Answer] = SimpleQueue()
+    for name in wanted:
+        # A daemon: a file that never answers may hold it for ever.
+        threading.Thread(
+            target=_probe, args=(name, probes[name], system, answers), name=name, daemon=True
+        ).start()
+
+    known: dict[str, object] = {
+        name: Unknown(f"this musadoctor has no fact {name!r}")
+        for name in sorted(needed)
+        if name not in probes
+    }
+    bugs: list[Bug] = []
+    pending = dict.fromkeys(wanted)
+    undecided = sorted(checks, key=_order)
+    results: list[Result] = []
+    shown = -1
+    while True:
+        undecided, decided = _split(undecided, known)
+        for check in decided:
+            result = judge(check, known)
+            results.append(result)
+            if result.traceback and _is_ours(check):
+                bugs.append(Bug(f"check {check.id}", result.traceback))
+        shown = _show(progress, results, undecided, shown)
+        if not pending:
+            break
+        passed = time.monotonic() - begun
+        try:
+            answer = answers.get(timeout=max(0.0, min(TICK, seconds + GRACE - passed)))
+        except Empty:
+            passed = time.monotonic() - begun
+            if passed < seconds + GRACE:
+                progress.waiting(tuple(pending), passed)
+                continue
+            for name in pending:
+                known[name] = Unknown(f"{name}: no answer in {seconds:.0f} s")
+            pending.clear()
+        else:
+            del pending[answer.name]
+            known[answer.name] = answer.fact
+            if answer.bug:
+                bugs.append(Bug(f"probe {answer.name}", answer.bug))
+    return Diagnosis(explain(results), {name: known[name] for name in sorted(known)}, tuple(bugs))
+
+
+def _probe(name: str, probe: Probe, system: System, answers: "SimpleQueue[_Answer]") -> None:
+    try:
+        answers.put(_Answer(name, probe(system), ""))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
+        reason = f"a bug in musadoctor: the probe {name} failed with {_named(error)}"
+        answers.put(_Answer(name, Unknown(reason), traceback.format_exc()))
+
+
+def _order(check: Check) -> tuple[Layer, str, str]:
+    return check.layer, check.family, check.id
+
+
+def _split(checks: list[Check], facts: Mapping[str, object]) -> tuple[list[Check], list[Check]]:
+    """The checks whose facts are not all there yet, and those whose are."""
+    undecided: list[Check] = []
+    decided: list[Check] = []
+    for check in checks:
+        ready = all(name in facts for name in check.needs)
+        (decided if ready else undecided).append(check)
+    return undecided, decided
+
+
+def _show(progress: Progress, results: list[Result], undecided: list[Check], shown: int) -> int:
+    """Tell of the layers that have become final since the layer ``shown``."""
+    bound = min((check.layer for check in undecided), default=len(Layer))
+    for layer in Layer:
+        if shown < layer < bound:
+            final = explain(r for r in results if r.check.layer <= layer)
+            if members := [r for r in final if r.check.layer == layer]:
+                progress.decided(layer, members)
+            shown = layer
+    return shown
+
+
+def judge(check: Check, facts: Mapping[str, object]) -> Result:
+    """Let one check judge, where the facts are in states that it accepts."""
+    begun = time.perf_counter()
+    given = {name: facts[name] for name in check.needs}
+    refused = [
+        fact
+        for name, accepted in check.needs.items()
+        if not isinstance(fact := given[name], accepted)
+    ]
+    # What is certainly absent settles that the question does not arise, whatever else is unknown.
+    for state in refused:
+        if isinstance(state, Absent):
+            return Result(check, "skipped", reason=state.reason)
+    for state in refused:
+        if isinstance(state, Unknown):
+            return Result(check, "unknown", reason=state.reason)
+    findings: list[Finding] = []
+    open_questions: list[str] = []
+    try:
+        for said in check.function(**given):
+            if isinstance(said, Unknown):
+                open_questions.append(said.reason)
+            else:
+                findings.append(said)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a check never ends the run
+        whose = (
+            "a bug in musadoctor" if _is_ours(check) else f"a bug in {check.function.__module__}"
+        )
+        return Result(
+            check,
+            "failed" if findings else "unknown",
+            tuple(findings),
+            reason=f"{whose}: the check itself failed with {_named(error)}",
+            traceback=traceback.format_exc(),
+            seconds=time.perf_counter() - begun,
+        )
+    seconds = time.perf_counter() - begun
+    if findings:
+        return Result(check, "failed", tuple(findings), seconds=seconds)
+    if open_questions:
+        return Result(check, "unknown", reason="; ".join(open_questions), seconds=seconds)
+    evidence = tuple(dict.fromkeys(str(fact) for fact in given.values()))
+    return Result(check, "passed", evidence=evidence, seconds=seconds)
+
+
+def explain(results: Iterable[Result]) -> tuple[Result, ...]:
+    """Sort results by layer, and name for each failed symptom the error that explains it.
+
+    A symptom is explained by the most basic failed error: one of a lower layer, or one of its own
+    layer that is no symptom. Whatever is no symptom is a cause of its own.
+    """
+    ordered = sorted(results, key=lambda result: _order(result.check))
+    errors = sorted(
+        (_depth(result.check), result.check.id)
+        for result in ordered
+        if result.status == "failed" and result.check.severity == "error"
+    )
+    explained: list[Result] = []
+    for result in ordered:
+        if result.status == "failed" and result.check.symptom and errors:
+            depth, cause = errors[0]
+            if depth < _depth(result.check):
+                result = result._replace(caused_by=cause)  # noqa: PLW2901
+        explained.append(result)
+    return tuple(explained)
+
+
+def _depth(check: Check) -> tuple[Layer, bool]:
+    return check.layer, check.symptom
+
+
+def _is_ours(check: Check) -> bool:
+    return check.function.__module__.partition(".")[0] == "musadoctor_checks"
+
+
+def _named(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,72 @@
+"""The list of checks, and the documentation of one."""
+
+import json
+
+from musadoctor.api import Check
+from musadoctor.plugins import Loaded, PluginFailure
+from musadoctor.render.names import docs_url
+
+
+def listing(loaded: Loaded) -> str:
+    """One line a check, by layer."""
+    checks = sorted(loaded.checks, key=lambda check: (check.layer, check.id))
+    width = max(len(check.id) for check in checks)
+    lines: list[str] = []
+    layer = None
+    for check in checks:
+        if check.layer is not layer:
+            layer = check.layer
+            lines.append(f"{'' if not lines else chr(10)}{str(layer).replace('_', '-')}")
+        lines.append(f"  {check.id:<{width}}  {check.severity:<7}  {check.title}")
+    lines += [_broken(failure) for failure in loaded.failures]
+    return "\n".join(lines) + "\n"
+
+
+def listing_json(loaded: Loaded) -> str:
+    """A JSON list of the checks."""
+    rows = [
+        {
+            "id": check.id,
+            "family": check.family,
+            "layer": str(check.layer),
+            "severity": check.severity,
+            "title": check.title,
+            "facts": sorted(check.needs),
+            "aliases": list(check.aliases),
+            "docs_url": docs_url(check),
+        }
+        for check in loaded.checks
+    ]
+    return json.dumps(rows, indent=2) + "\n"
+
+
+def explanation(check: Check) -> str:
+    """A check's page, as Markdown that reads well as plain text."""
+    return f"{page(check)}\n"
+
+
+def page(check: Check) -> str:
+    """The documentation of one check in Markdown, from its docstring."""
+    lines = (check.function.__doc__ or "").strip().splitlines()
+    body = [line.removeprefix("    ").rstrip() for line in lines[1:]]
+    facts = ", ".join(f"`{name}`" for name in check.needs) or "none"
+    head = [
+        f"# {check.id}",
+        "",
+        f"{check.title}.",
+        "",
+        f"Severity **{check.severity}**, layer **{str(check.layer).replace('_', '-')}**, "
+        f"family `{check.family}`, judges the facts {facts}.",
+    ]
+    if check.symptom:
+        head += [
+            "",
+            "A symptom: where an error below it stands, it is shown as following from that.",
+        ]
+    if check.aliases:
+        head += ["", f"Formerly: {', '.join(f'`{alias}`' for alias in check.aliases)}."]
+    return "\n".join([*head, *body]).rstrip()
+
+
+def _broken(failure: PluginFailure) -> str:
+    return f"\nnot loaded: {failure.package} ({failure.origin}): {failure.reason}"

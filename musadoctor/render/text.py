@@ -1,0 +1,306 @@
+"""The report for a person at a terminal, and the live line while it is being made.
+
+Layer lines appear as soon as a layer is decided; what is wrong follows at the end, nearest to the
+prompt, causes first.
+"""
+
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+from rich.console import Console
+from rich.text import Text
+
+from musadoctor import __version__
+from musadoctor.api import Finding, Layer
+from musadoctor.redact import Redaction
+from musadoctor.report import Report, Result, Verdict, rank
+
+MARKS = {"passed": "\u2713", "failed": "\u2717", "warning": "!", "skipped": "-", "unknown": "?"}
+PLAIN_MARKS = {"passed": "+", "failed": "x", "warning": "!", "skipped": "-", "unknown": "?"}
+STYLES = {
+    "passed": "green",
+    "failed": "bold red",
+    "warning": "yellow",
+    "skipped": "dim",
+    "unknown": "magenta",
+    "error": "bold red",
+    "note": "cyan",
+    "command": "bold",
+    "dim": "dim",
+}
+VERDICT_STYLES: dict[Verdict, str] = {
+    "healthy": "bold green",
+    "degraded": "bold yellow",
+    "broken": "bold red",
+    "unknown": "bold magenta",
+}
+LABEL = 13
+NARROWEST, WIDEST = 40, 100
+
+
+class TextReport:
+    """Prints a report piece by piece; also the engine's :class:`Progress`."""
+
+    def __init__(
+        self,
+        stream: TextIO,
+        *,
+        verbose: bool = False,
+        quiet: bool = False,
+        redaction: Redaction | None = None,
+        status: TextIO | None = None,
+    ) -> None:
+        """Print on ``stream``, and the live line on ``status`` where that is a terminal."""
+        self._console = Console(
+            file=stream, highlight=False, markup=False, emoji=False, soft_wrap=True
+        )
+        self._width = max(NARROWEST, min(WIDEST, self._console.width))
+        self._marks = MARKS if _can_show(stream, MARKS["passed"]) else PLAIN_MARKS
+        self._verbose = verbose
+        self._quiet = quiet
+        self._redaction = redaction
+        self._status = status if status is not None and status.isatty() and not quiet else None
+        self._shown: set[str] = set()
+        self._begun = False
+
+    def decided(self, layer: Layer, results: Sequence[Result]) -> None:
+        """Print the lines of a layer."""
+        if self._quiet:
+            return
+        self._clear()
+        self._begin()
+        shown = [r for r in results if not r.reason.startswith("ignored:")]
+        if self._verbose:
+            for result in shown:
+                self._line(_state(result), result.check.id, self._explanation(result))
+        elif shown:
+            state, texts = self._layer(shown)
+            self._line(state, str(layer).replace("_", "-"), texts)
+
+    def waiting(self, facts: Sequence[str], seconds: float) -> None:
+        """Renew the live line."""
+        if self._status is not None and seconds >= 1:
+            names = dict.fromkeys(_subject(fact) for fact in facts)
+            line = f"waiting for {', '.join(names)}, {seconds:.0f} s"
+            self._status.write(f"\r\x1b[K{line[: self._width]}")
+            self._status.flush()
+
+    def finish(self, report: Report) -> None:
+        """Print what is wrong, what is not known, and the verdict."""
+        self._clear()
+        if not self._quiet:
+            self._begin()
+            for result in report.results:
+                if result.check.id == "plugin-broken":
+                    self._line("unknown", "plugin", [result.reason])
+        causes = report.causes
+        for title, severity in (("Fix first", "error"), ("Warnings", "warning")):
+            chosen = [cause for cause in causes if cause.check.severity == severity]
+            if chosen and not (self._quiet and severity == "warning"):
+                self._heading(title)
+                for number, cause in enumerate(chosen, 1):
+                    self._cause(number, cause, report.results)
+        notes = [cause for cause in causes if cause.check.severity == "note"]
+        if notes and not self._quiet:
+            self._heading("Notes")
+            for number, note in enumerate(notes, 1):
+                self._cause(number, note, report.results, brief=not self._verbose)
+        self._unknown(report)
+        ignored = [r for r in report.results if r.reason.startswith("ignored:")]
+        if ignored and not self._quiet:
+            self._heading("Ignored")
+            for result in ignored:
+                self._item("-", "dim", f"{result.check.id}: {result.reason[9:]}", style="dim")
+        for bug in report.bugs:
+            self._heading(f"A bug in musadoctor: {bug.where}")
+            self._print(Text(textwrap.indent(bug.traceback.rstrip(), "    "), STYLES["dim"]))
+        self._verdict(report)
+
+    def _begin(self) -> None:
+        if not self._begun:
+            self._begun = True
+            self._print(Text(f"musadoctor {__version__}", "bold"))
+
+    def _layer(self, results: Sequence[Result]) -> tuple[str, list[str]]:
+        """One mark and a few lines for all checks of a layer."""
+        failed = sorted((r for r in results if r.status == "failed"), key=rank)
+        unknown = [r for r in results if r.status == "unknown"]
+        if failed:
+            texts = [self._brief(result) for result in failed]
+            return min((_state(r) for r in failed), key=list(MARKS).index), texts
+        evidence = self._fresh(line for r in results if r.status == "passed" for line in r.evidence)
+        if any(r.check.severity == "error" for r in unknown):
+            reasons = dict.fromkeys(self._text(r.reason) for r in unknown)
+            return "unknown", list(reasons)
+        if any(r.status == "passed" for r in results):
+            return "passed", evidence or ["as above"]
+        if unknown:
+            return "unknown", list(dict.fromkeys(self._text(r.reason) for r in unknown))
+        return "skipped", [self._text(results[0].reason)]
+
+    def _brief(self, result: Result) -> str:
+        if result.caused_by:
+            return f"{result.check.id} (follows from {result.caused_by})"
+        return f"{result.check.id}: {result.check.title}"
+
+    def _explanation(self, result: Result) -> list[str]:
+        if result.status == "passed":
+            return [self._text(line) for line in result.evidence] or ["nothing to say against it"]
+        if result.status == "failed":
+            return [self._brief(result)]
+        return [self._text(result.reason)]
+
+    def _fresh(self, lines: Iterator[str]) -> list[str]:
+        fresh = [line for line in dict.fromkeys(lines) if line and line not in self._shown]
+        self._shown.update(fresh)
+        return [self._text(line) for line in fresh]
+
+    def _cause(
+        self, number: int, cause: Result, results: Sequence[Result], *, brief: bool = False
+    ) -> None:
+        check = cause.check
+        style = STYLES["failed"] if check.severity == "error" else STYLES[check.severity]
+        if brief:
+            for finding in cause.findings:
+                self._item(f"{number}.", style, f"{check.id}: {finding.message}")
+            return
+        self._item(f"{number}.", style, check.title, suffix=f"  [{check.id}]", style="bold")
+        for finding in cause.findings:
+            self._finding(finding)
+        if cause.traceback:
+            self._block(cause.reason, STYLES["unknown"])
+        following = [r.check.id for r in results if r.caused_by == check.id]
+        if following:
+            self._block(f"Follows from it: {', '.join(following)}", STYLES["dim"])
+
+    def _finding(self, finding: Finding) -> None:
+        self._block(finding.message + (f" ({finding.where})" if finding.where else ""))
+        if finding.fix is None:
+            return
+        caution = "Fix (it can lose something): " if finding.fix.destructive else "Fix: "
+        self._block(caution + finding.fix.text, STYLES["passed"])
+        for command in finding.fix.commands:
+            self._print(Text(f"        {command}", STYLES["command"]))
+
+    def _unknown(self, report: Report) -> None:
+        """What could not be found out, each reason once with the checks that wait for it."""
+        reasons: dict[str, list[str]] = {}
+        for result in report.results:
+            if result.status == "unknown" and (self._verbose or result.check.severity == "error"):
+                reasons.setdefault(result.reason, []).append(result.check.id)
+        if not reasons or (self._quiet and report.verdict != "unknown"):
+            return
+        self._heading("Not known")
+        for reason, ids in reasons.items():
+            self._item(self._marks["unknown"], STYLES["unknown"], reason)
+            self._block(f"undecided: {', '.join(ids)}", STYLES["dim"])
+
+    def _verdict(self, report: Report) -> None:
+        counts = [
+            f"{number} {severity}{'s' if number > 1 else ''}"
+            for severity in ("error", "warning", "note")
+            if (number := sum(c.check.severity == severity for c in report.causes))
+        ]
+        unknown = sum(r.status == "unknown" for r in report.results)
+        if unknown:
+            counts.append(f"{unknown} undecided")
+        passed = sum(r.status == "passed" for r in report.results)
+        counts.append(f"{passed} passed")
+        line = Text()
+        line.append(report.verdict, VERDICT_STYLES[report.verdict])
+        line.append(f": {', '.join(counts)}, {report.seconds:.1f} s")
+        if not self._quiet:
+            self._print(Text())
+        self._print(line)
+        errors = [cause for cause in report.causes if cause.check.severity == "error"]
+        if errors and not self._quiet:
+            first = errors[0].check.id
+            self._print(Text(f"More on the first: musadoctor explain {first}", STYLES["dim"]))
+
+    def _heading(self, text: str) -> None:
+        if not self._quiet:
+            self._print(Text())
+        self._print(Text(text, "bold underline" if self._console.is_terminal else "bold"))
+
+    def _line(self, state: str, label: str, texts: Sequence[str]) -> None:
+        """A mark, a label, and texts in a column of their own."""
+        width = max(LABEL, len(label) + 1) if self._verbose else LABEL
+        indent = " " * (3 + width)
+        wrapped = [part for text in texts for part in self._wrap(text, indent)] or [""]
+        for index, part in enumerate(wrapped):
+            line = Text()
+            if index == 0:
+                line.append(f" {self._marks[state]} ", STYLES[state])
+                line.append(f"{label:<{width}}", STYLES["dim"] if state == "skipped" else "")
+            else:
+                line.append(indent)
+            line.append(part, STYLES["dim"] if state in {"skipped", "unknown"} else "")
+            self._print(line)
+
+    def _item(
+        self, mark: str, mark_style: str, text: str, *, suffix: str = "", style: str = ""
+    ) -> None:
+        wrapped = self._wrap(text, "    ")
+        for index, part in enumerate(wrapped):
+            line = Text()
+            line.append(f"{mark:>2}  " if index == 0 else "    ", mark_style)
+            line.append(part, style)
+            if index == len(wrapped) - 1:
+                line.append(suffix, STYLES["dim"])
+            self._print(line)
+
+    def _block(self, text: str, style: str = "") -> None:
+        for paragraph in text.splitlines():
+            for part in self._wrap(paragraph, "    "):
+                self._print(Text(f"    {part}", style))
+
+    def _wrap(self, text: str, indent: str) -> list[str]:
+        return textwrap.wrap(
+            text,
+            self._width - len(indent),
+            break_long_words=False,
+            break_on_hyphens=False,
+        ) or [""]
+
+    def _text(self, text: str) -> str:
+        return text if self._redaction is None else self._redaction.text(text)
+
+    def _print(self, text: Text) -> None:
+        self._console.print(text)
+
+    def _clear(self) -> None:
+        if self._status is not None:
+            self._status.write("\r\x1b[K")
+            self._status.flush()
+
+
+def render(report: Report, stream: TextIO, *, verbose: bool = False, quiet: bool = False) -> None:
+    """Print a finished report, as for a recording."""
+    printer = TextReport(stream, verbose=verbose, quiet=quiet)
+    for layer in Layer:
+        if members := [r for r in report.results if r.check.layer == layer]:
+            printer.decided(layer, members)
+    printer.finish(report)
+
+
+def _state(result: Result) -> str:
+    """The mark of a result: a failed check of less than an error is a warning."""
+    if result.status == "failed" and result.check.severity != "error":
+        return "warning"
+    return result.status
+
+
+def _subject(fact: str) -> str:
+    """What a person calls the thing that a fact is about."""
+    first = fact.partition("_")[0]
+    return {"collectives": "torch", "gmi": "mthreads-gmi", "musa": "musaInfo"}.get(first, first)
+
+
+def _can_show(stream: TextIO, text: str) -> bool:
+    try:
+        text.encode(getattr(stream, "encoding", None) or sys.getdefaultencoding())
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
