@@ -3,7 +3,7 @@
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from queue import Empty, SimpleQueue
 from typing import NamedTuple, Protocol
 
@@ -69,53 +69,61 @@ def diagnose(
     its own. A fact that is late is ``Unknown``; neither a probe nor a check can end the run.
     """
     progress = progress or Silent()
-    begun = time.monotonic()
     needed = {*facts, *(name for check in checks for name in check.needs)}
-    wanted = [name for name in probes if name in needed]
-    answers: SimpleQueue[_Answer] = SimpleQueue()
-    for name in wanted:
-        # A daemon: a file that never answers may hold it for ever.
-        threading.Thread(
-            target=_probe, args=(name, probes[name], system, answers), name=name, daemon=True
-        ).start()
-
     known: dict[str, object] = {
-        name: Unknown(f"this musadoctor has no fact {name!r}")
-        for name in sorted(needed)
-        if name not in probes
+        name: Unknown(f"this musadoctor has no fact {name!r}") for name in needed - probes.keys()
     }
+    wanted = {name: probe for name, probe in probes.items() if name in needed}
     bugs: list[Bug] = []
-    pending = dict.fromkeys(wanted)
-    undecided = sorted(checks, key=_order)
     results: list[Result] = []
+    undecided = sorted(checks, key=_order)
     shown = -1
-    while True:
-        undecided, decided = _split(undecided, known)
-        for check in decided:
+
+    def decide() -> None:
+        nonlocal undecided, shown
+        undecided, ready = _split(undecided, known)
+        for check in ready:
             result = judge(check, known)
             results.append(result)
             if result.traceback and _is_ours(check):
                 bugs.append(Bug(f"check {check.id}", result.traceback))
         shown = _show(progress, results, undecided, shown)
-        if not pending:
-            break
+
+    decide()
+    for answer in _answers(system, wanted, seconds, progress):
+        known[answer.name] = answer.fact
+        if answer.bug:
+            bugs.append(Bug(f"probe {answer.name}", answer.bug))
+        decide()
+    return Diagnosis(explain(results), dict(sorted(known.items())), tuple(bugs))
+
+
+def _answers(
+    system: System, wanted: Mapping[str, Probe], seconds: float, progress: Progress
+) -> Iterator[_Answer]:
+    """Run the probes side by side; their answers as they come, at last of those that are late."""
+    begun = time.monotonic()
+    answers: SimpleQueue[_Answer] = SimpleQueue()
+    for name, probe in wanted.items():
+        # A daemon: a file that never answers may hold it for ever.
+        threading.Thread(
+            target=_probe, args=(name, probe, system, answers), name=name, daemon=True
+        ).start()
+    pending = dict.fromkeys(wanted)
+    while pending:
         passed = time.monotonic() - begun
-        try:
-            answer = answers.get(timeout=max(0.0, min(TICK, seconds + GRACE - passed)))
-        except Empty:
-            passed = time.monotonic() - begun
-            if passed < seconds + GRACE:
-                progress.waiting(tuple(pending), passed)
-                continue
+        if passed >= seconds + GRACE:
             for name in pending:
-                known[name] = Unknown(f"{name}: no answer in {seconds:.0f} s")
-            pending.clear()
-        else:
-            del pending[answer.name]
-            known[answer.name] = answer.fact
-            if answer.bug:
-                bugs.append(Bug(f"probe {answer.name}", answer.bug))
-    return Diagnosis(explain(results), {name: known[name] for name in sorted(known)}, tuple(bugs))
+                reason = f"{name.replace('_', ' ')}: no answer in {seconds:.0f} s"
+                yield _Answer(name, Unknown(reason), "")
+            return
+        try:
+            answer = answers.get(timeout=min(TICK, seconds + GRACE - passed))
+        except Empty:
+            progress.waiting(tuple(pending), time.monotonic() - begun)
+            continue
+        del pending[answer.name]
+        yield answer
 
 
 def _probe(name: str, probe: Probe, system: System, answers: "SimpleQueue[_Answer]") -> None:

@@ -1,13 +1,12 @@
 """What came of a diagnosis: a status for each check, the causes in order, a verdict."""
 
-from typing import Literal, NamedTuple, Union
+from typing import Literal, NamedTuple, TypeAlias
 
 from musadoctor.api import SEVERITIES, Check, Finding, Severity
 from musadoctor.facts.base import Absent, Unknown
 from musadoctor.redact import Redaction
 
-
-JSON = Union[None, bool, int, float, str, list["JSON"], dict[str, "JSON"]]
+JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 Status = Literal["passed", "failed", "skipped", "unknown"]
 Verdict = Literal["healthy", "degraded", "broken", "unknown"]
 

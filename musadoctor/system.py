@@ -134,7 +134,7 @@ class System(Protocol):
         """What a path is."""
         ...
 
-    def env(self, name: str) -> str | None | Failure:
+    def env(self, name: str) -> str | Failure | None:
         """A variable of this process, ``None`` where it is not set."""
         ...
 

@@ -54,7 +54,7 @@ class Gpus(NamedTuple):
         return tuple(dict.fromkeys(c.product or f"1ed5:{c.device_id}" for c in self.cards))
 
     def __str__(self) -> str:
-        counts = {name: 0 for name in self.products}
+        counts = dict.fromkeys(self.products, 0)
         for card in self.cards:
             counts[card.product or f"1ed5:{card.device_id}"] += 1
         cards = ", ".join(f"{count} x {name}" for name, count in counts.items())

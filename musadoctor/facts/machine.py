@@ -51,7 +51,7 @@ class Container(NamedTuple):
     """The container that this host is."""
 
     runtime: str | None
-    """``docker``, ``podman``, ``kubernetes``, ``lxc``, ...; ``None`` where only its kind is sure."""
+    """``docker``, ``podman``, ``kubernetes``, ``lxc``, ...; ``None`` where nothing names it."""
     signals: tuple[str, ...]
     """What told so; no one of them decides alone."""
     files: tuple[InjectedFile, ...]

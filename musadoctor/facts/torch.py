@@ -94,7 +94,8 @@ class TorchMusa(NamedTuple):
     def __str__(self) -> str:
         names = dict.fromkeys(d.name for d in self.devices if d.name)
         cards = f" ({', '.join(names)})" if names else ""
-        return f"torch.musa is {'' if self.available else 'not '}available, {self.device_count} devices{cards}"
+        state = "available" if self.available else "not available"
+        return f"torch.musa is {state}, {self.device_count} devices{cards}"
 
 
 class Collectives(NamedTuple):

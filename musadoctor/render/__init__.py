@@ -1,0 +1,1 @@
+"""Renderers: functions of the report, one file each."""

@@ -2,7 +2,7 @@
 
 import json
 
-from musadoctor.api import Check
+from musadoctor.api import Check, Layer
 from musadoctor.plugins import Loaded, PluginFailure
 from musadoctor.render.names import docs_url
 
@@ -16,7 +16,7 @@ def listing(loaded: Loaded) -> str:
     for check in checks:
         if check.layer is not layer:
             layer = check.layer
-            lines.append(f"{'' if not lines else chr(10)}{str(layer).replace('_', '-')}")
+            lines.append(f"{'' if not lines else chr(10)}{_name(layer)}")
         lines.append(f"  {check.id:<{width}}  {check.severity:<7}  {check.title}")
     lines += [_broken(failure) for failure in loaded.failures]
     return "\n".join(lines) + "\n"
@@ -55,8 +55,9 @@ def page(check: Check) -> str:
         "",
         f"{check.title}.",
         "",
-        f"Severity **{check.severity}**, layer **{str(check.layer).replace('_', '-')}**, "
-        f"family `{check.family}`, judges the facts {facts}.",
+        f"Severity **{check.severity}**, layer **{_name(check.layer)}**, family `{check.family}`.",
+        "",
+        f"Judges {facts}.",
     ]
     if check.symptom:
         head += [
@@ -66,6 +67,10 @@ def page(check: Check) -> str:
     if check.aliases:
         head += ["", f"Formerly: {', '.join(f'`{alias}`' for alias in check.aliases)}."]
     return "\n".join([*head, *body]).rstrip()
+
+
+def _name(layer: Layer) -> str:
+    return str(layer).replace("_", "-")
 
 
 def _broken(failure: PluginFailure) -> str:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from musadoctor import __version__
-from musadoctor.api import Finding, Layer
+from musadoctor.api import Finding, Layer, Severity
 from musadoctor.redact import Redaction
 from musadoctor.report import Report, Result, Verdict, rank
 
@@ -95,18 +95,10 @@ class TextReport:
             for result in report.results:
                 if result.check.id == "plugin-broken":
                     self._line("unknown", "plugin", [result.reason])
-        causes = report.causes
-        for title, severity in (("Fix first", "error"), ("Warnings", "warning")):
-            chosen = [cause for cause in causes if cause.check.severity == severity]
-            if chosen and not (self._quiet and severity == "warning"):
-                self._heading(title)
-                for number, cause in enumerate(chosen, 1):
-                    self._cause(number, cause, report.results)
-        notes = [cause for cause in causes if cause.check.severity == "note"]
-        if notes and not self._quiet:
-            self._heading("Notes")
-            for number, note in enumerate(notes, 1):
-                self._cause(number, note, report.results, brief=not self._verbose)
+        self._findings("Fix first", "error", report)
+        if not self._quiet:
+            self._findings("Warnings", "warning", report)
+            self._findings("Notes", "note", report)
         self._unknown(report)
         ignored = [r for r in report.results if r.reason.startswith("ignored:")]
         if ignored and not self._quiet:
@@ -117,6 +109,18 @@ class TextReport:
             self._heading(f"A bug in musadoctor: {bug.where}")
             self._print(Text(textwrap.indent(bug.traceback.rstrip(), "    "), STYLES["dim"]))
         self._verdict(report)
+
+    def _findings(self, title: str, severity: Severity, report: Report) -> None:
+        chosen = [cause for cause in report.causes if cause.check.severity == severity]
+        if chosen:
+            self._heading(title)
+        for number, cause in enumerate(chosen, 1):
+            if severity == "note" and not self._verbose:
+                for finding in cause.findings:
+                    text = f"{cause.check.id}: {finding.message}"
+                    self._item(f"{number}.", STYLES["note"], text)
+            else:
+                self._cause(number, cause, report.results)
 
     def _begin(self) -> None:
         if not self._begun:
@@ -157,15 +161,9 @@ class TextReport:
         self._shown.update(fresh)
         return [self._text(line) for line in fresh]
 
-    def _cause(
-        self, number: int, cause: Result, results: Sequence[Result], *, brief: bool = False
-    ) -> None:
+    def _cause(self, number: int, cause: Result, results: Sequence[Result]) -> None:
         check = cause.check
-        style = STYLES["failed"] if check.severity == "error" else STYLES[check.severity]
-        if brief:
-            for finding in cause.findings:
-                self._item(f"{number}.", style, f"{check.id}: {finding.message}")
-            return
+        style = STYLES["failed" if check.severity == "error" else check.severity]
         self._item(f"{number}.", style, check.title, suffix=f"  [{check.id}]", style="bold")
         for finding in cause.findings:
             self._finding(finding)
