@@ -17,7 +17,7 @@ from musadoctor.facts.driver import (
     StatedVersion,
     ToolAnswer,
 )
-from musadoctor.facts.environment import Environment, SearchEntry, ToolkitHome
+from musadoctor.facts.environment import Environment, SearchEntry
 from musadoctor.facts.hardware import Gpu, Gpus, PcieLink
 from musadoctor.facts.machine import Container, InjectedFile, Machine
 from musadoctor.facts.python import (
@@ -84,7 +84,6 @@ __all__ = [
     "StatedVersion",
     "ToolAnswer",
     "Toolkit",
-    "ToolkitHome",
     "ToolkitRoutes",
     "Toolkits",
     "Torch",

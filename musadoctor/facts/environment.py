@@ -21,18 +21,6 @@ class SearchEntry(NamedTuple):
     """The Toolkit that the folder belongs to."""
 
 
-class ToolkitHome(NamedTuple):
-    """Where ``MUSA_HOME`` or ``MUSA_PATH`` leads."""
-
-    variable: str
-    path: str
-    """As written."""
-    real_path: str
-    """With links resolved; as written where it is not there."""
-    state: str
-    """``ok`` (the root of a Toolkit), ``no toolkit``, or a state of :class:`SearchEntry`."""
-
-
 class Environment(NamedTuple):
     """Named variables of this process, and their search paths looked up."""
 
@@ -40,16 +28,10 @@ class Environment(NamedTuple):
     """Those of the known names that are set, with their values."""
     path: tuple[SearchEntry, ...]
     library_path: tuple[SearchEntry, ...]
-    homes: tuple[ToolkitHome, ...] = ()
-    """``MUSA_HOME`` and ``MUSA_PATH``, those that are set."""
 
     def get(self, name: str) -> str | None:
         """The value of a variable, ``None`` where it is not set."""
         return next((value for key, value in self.variables if key == name), None)
-
-    def home(self, name: str) -> ToolkitHome | None:
-        """Where ``MUSA_HOME`` or ``MUSA_PATH`` leads, ``None`` where it is not set."""
-        return next((home for home in self.homes if home.variable == name), None)
 
     def starting(self, prefix: str) -> tuple[tuple[str, str], ...]:
         """All set variables of a prefix, ``MCCL_``."""
