@@ -1,0 +1,282 @@
+"""The engine: which facts it asks for, how a check comes out, what is a cause."""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from musadoctor.api import Absent, Check, Finding, Gpus, Judgement, Layer, Severity, Unknown, check
+from musadoctor.api import Machine as MachineFact
+from musadoctor.engine import diagnose, explain, judge
+from musadoctor.report import Result
+from musadoctor.system import System
+from support import host
+
+GPUS = Gpus((), "the test")
+MACHINE = MachineFact("5.15", "x86_64", "Ubuntu", "ubuntu", "22.04", "2.35", (), False, None, 1, 1)
+
+
+@check("no-cards", layer=Layer.HARDWARE, severity="error")
+def no_cards(gpus: Gpus | Absent) -> Judgement:
+    """There is no card."""
+    if isinstance(gpus, Absent):
+        yield Finding(f"none: {gpus}")
+
+
+@check("needs-cards", layer=Layer.DRIVER, severity="error")
+def needs_cards(gpus: Gpus, machine: MachineFact) -> Judgement:
+    """Needs cards."""
+    yield from ()
+
+
+@check("undecided", layer=Layer.DRIVER, severity="warning")
+def undecided(gpus: Gpus | Absent) -> Judgement:
+    """Cannot decide."""
+    yield Unknown("no table names it")
+    yield Unknown("nor another")
+
+
+@check("finds-and-doubts", layer=Layer.DRIVER, severity="warning")
+def finds_and_doubts(gpus: Gpus | Absent) -> Judgement:
+    """Finds something although it cannot tell all."""
+    yield Unknown("the rest")
+    yield Finding("this")
+
+
+@check("crashes", layer=Layer.DRIVER, severity="warning")
+def crashes(gpus: Gpus | Absent) -> Judgement:
+    """Crashes."""
+    yield from ()
+    raise ZeroDivisionError("half-way")
+
+
+@check("finds-then-exits", layer=Layer.DRIVER, severity="warning")
+def finds_then_exits(gpus: Gpus | Absent) -> Judgement:
+    """Finds one thing and then leaves."""
+    yield Finding("first")
+    raise SystemExit(7)
+
+
+@pytest.mark.parametrize(
+    ("subject", "facts", "status", "reason"),
+    [
+        (no_cards, {"gpus": GPUS}, "passed", ""),
+        (no_cards, {"gpus": Absent("no 1ed5")}, "failed", ""),
+        (no_cards, {"gpus": Unknown("no /sys")}, "unknown", "no /sys"),
+        (needs_cards, {"gpus": GPUS, "machine": MACHINE}, "passed", ""),
+        (needs_cards, {"gpus": Absent("no 1ed5"), "machine": MACHINE}, "skipped", "no 1ed5"),
+        # What is certainly absent settles the question before what is unknown does.
+        (
+            needs_cards,
+            {"gpus": Absent("no 1ed5"), "machine": Unknown("no uname")},
+            "skipped",
+            "no 1ed5",
+        ),
+        (
+            needs_cards,
+            {"gpus": Unknown("no /sys"), "machine": Absent("no machine")},
+            "skipped",
+            "no machine",
+        ),
+        (undecided, {"gpus": GPUS}, "unknown", "no table names it; nor another"),
+        (finds_and_doubts, {"gpus": GPUS}, "failed", ""),
+        (
+            crashes,
+            {"gpus": GPUS},
+            "unknown",
+            f"a bug in {__name__}: the check itself failed with ZeroDivisionError: half-way",
+        ),
+        (
+            finds_then_exits,
+            {"gpus": GPUS},
+            "failed",
+            f"a bug in {__name__}: the check itself failed with SystemExit: 7",
+        ),
+    ],
+)
+def test_judge(subject: Check, facts: dict[str, object], status: str, reason: str) -> None:
+    result = judge(subject, facts)
+    assert (result.status, result.reason) == (status, reason)
+    assert bool(result.traceback) == (subject.id in {"crashes", "finds-then-exits"})
+
+
+def test_a_passed_check_shows_its_facts() -> None:
+    result = judge(needs_cards, {"gpus": GPUS, "machine": MACHINE})
+    assert result.evidence == (str(GPUS), str(MACHINE))
+
+
+class Heard:
+    """Keeps what the engine tells."""
+
+    def __init__(self) -> None:
+        self.layers: list[tuple[Layer, list[str]]] = []
+        self.waits: list[tuple[str, ...]] = []
+
+    def decided(self, layer: Layer, results: Sequence[Result]) -> None:
+        self.layers.append((layer, [result.check.id for result in results]))
+
+    def waiting(self, facts: Sequence[str], seconds: float) -> None:
+        assert seconds > 0
+        self.waits.append(tuple(facts))
+
+
+def test_only_what_the_checks_name_is_asked() -> None:
+    def forbidden(system: System) -> object:
+        raise AssertionError("asked")
+
+    found = diagnose(
+        host(), [no_cards], seconds=5, probes={"gpus": lambda _: GPUS, "machine": forbidden}
+    )
+    assert found.facts == {"gpus": GPUS}
+    assert [r.status for r in found.results] == ["passed"]
+
+
+def test_facts_can_be_asked_for_without_a_check() -> None:
+    found = diagnose(host(), [], seconds=5, facts=["gpus"], probes={"gpus": lambda _: GPUS})
+    assert found.facts == {"gpus": GPUS}
+
+
+def test_a_probe_that_raises_is_our_bug_and_ends_nothing() -> None:
+    def broken(system: System) -> object:
+        raise KeyError("oops")
+
+    found = diagnose(
+        host(), [no_cards, needs_cards], seconds=5, probes={"gpus": broken, "machine": lambda _: MACHINE}
+    )
+    assert [bug.where for bug in found.bugs] == ["probe gpus"]
+    assert "KeyError" in found.bugs[0].traceback
+    assert {r.status for r in found.results} == {"unknown"}
+    assert all("a bug in musadoctor: the probe gpus failed with KeyError" in r.reason for r in found.results)
+
+
+def test_a_crash_of_a_built_in_check_is_our_bug() -> None:
+    def built_in(gpus: Gpus | Absent) -> Iterator[Finding | Unknown]:
+        """Crashes."""
+        raise ZeroDivisionError
+
+    built_in.__module__ = "musadoctor_checks.hardware"
+    ours = check("ours", layer=Layer.HARDWARE, severity="note")(built_in)
+    found = diagnose(host(), [ours, crashes], seconds=5, probes={"gpus": lambda _: GPUS})
+    assert [bug.where for bug in found.bugs] == ["check ours"]
+    assert found.results[0].reason.startswith("a bug in musadoctor: the check itself failed")
+
+
+def test_a_fact_that_is_late_is_unknown_and_costs_only_itself() -> None:
+    release = threading.Event()
+
+    def late(system: System) -> object:
+        release.wait(30)
+        return MACHINE
+
+    heard = Heard()
+    begun = time.monotonic()
+    found = diagnose(
+        host(),
+        [needs_cards, no_cards],
+        seconds=0.5,
+        progress=heard,
+        probes={"machine": late, "gpus": lambda _: GPUS},
+    )
+    took = time.monotonic() - begun
+    release.set()
+    assert 1.4 < took < 2.0  # the limit and a second
+    assert [(r.check.id, r.status) for r in found.results] == [
+        ("no-cards", "passed"),
+        ("needs-cards", "unknown"),
+    ]
+    assert found.results[1].reason == "machine: no answer in 0 s"
+    assert heard.waits[0] == ("machine",)
+    assert found.bugs == ()
+
+
+def test_a_fact_that_nobody_knows_is_unknown() -> None:
+    @check("asks-too-much", layer=Layer.DRIVER, severity="note")
+    def asks_too_much(tarot: Gpus) -> Judgement:
+        """Asks for a fact that is none."""
+        yield from ()
+
+    found = diagnose(host(), [asks_too_much], seconds=5, probes={})
+    assert found.results[0].reason == "this musadoctor has no fact 'tarot'"
+
+
+def test_layers_are_told_in_order_each_once_and_when_final() -> None:
+    slow = threading.Event()
+
+    def late(system: System) -> object:
+        slow.wait(0.3)
+        return MACHINE
+
+    @check("basic", layer=Layer.MACHINE, severity="error")
+    def basic(machine: MachineFact) -> Judgement:
+        """Basic."""
+        yield from ()
+
+    heard = Heard()
+    diagnose(
+        host(),
+        [no_cards, basic, undecided],
+        seconds=5,
+        progress=heard,
+        probes={"machine": late, "gpus": lambda _: GPUS},
+    )
+    assert heard.layers == [
+        (Layer.MACHINE, ["basic"]),
+        (Layer.HARDWARE, ["no-cards"]),
+        (Layer.DRIVER, ["undecided"]),
+    ]
+
+
+def outcome(
+    id: str, layer: Layer, severity: Severity = "error", *, symptom: bool = False, failed: bool = True
+) -> Result:
+    made = check(id, layer=layer, severity=severity, symptom=symptom)(no_cards.function)
+    return Result(made, "failed" if failed else "passed", (Finding("x"),) if failed else ())
+
+
+@pytest.mark.parametrize(
+    ("results", "expected"),
+    [
+        # A symptom follows from what is broken below it.
+        (
+            [outcome("sees-none", Layer.TORCH_MUSA, symptom=True), outcome("unloaded", Layer.DRIVER)],
+            {"unloaded": None, "sees-none": "unloaded"},
+        ),
+        # From the most basic one.
+        (
+            [
+                outcome("import", Layer.TORCH_MUSA, symptom=True),
+                outcome("no-mudnn", Layer.TOOLKIT),
+                outcome("unloaded", Layer.DRIVER),
+            ],
+            {"unloaded": None, "no-mudnn": None, "import": "unloaded"},
+        ),
+        # From a cause of its own layer, never from a warning, never from a layer above.
+        (
+            [outcome("import", Layer.TORCH, symptom=True), outcome("cuda", Layer.TORCH)],
+            {"cuda": None, "import": "cuda"},
+        ),
+        (
+            [
+                outcome("import", Layer.TORCH, symptom=True),
+                outcome("stale", Layer.ENVIRONMENT, "warning"),
+                outcome("mccl", Layer.COLLECTIVES),
+            ],
+            {"stale": None, "import": None, "mccl": None},
+        ),
+        # A symptom with nothing below it is the cause, also of the symptoms above it.
+        (
+            [
+                outcome("gmi", Layer.DRIVER, symptom=True),
+                outcome("import", Layer.TORCH, "warning", symptom=True),
+            ],
+            {"gmi": None, "import": "gmi"},
+        ),
+        (
+            [outcome("import", Layer.TORCH, symptom=True), outcome("gmi", Layer.DRIVER, failed=False)],
+            {"gmi": None, "import": None},
+        ),
+    ],
+)
+def test_causes_and_consequences(results: list[Result], expected: dict[str, str | None]) -> None:
+    assert {r.check.id: r.caused_by for r in explain(results)} == expected
