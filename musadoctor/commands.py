@@ -65,7 +65,7 @@ def version_query(path: str) -> Command:
 
 def python_child(python: str, source: str) -> Command:
     """Ask an interpreter what it is."""
-    return Command("child:python", python, ("-c", source), PYTHON_SECONDS, answers=True)
+    return Command("child:python", python, ("-B", "-c", source), PYTHON_SECONDS, answers=True)
 
 
 def torch_child(python: str, source: str) -> Command:
@@ -73,7 +73,8 @@ def torch_child(python: str, source: str) -> Command:
     return Command(
         "child:torch",
         python,
-        ("-c", source),
+        # -B: nothing is written, not even byte code.
+        ("-B", "-c", source),
         TORCH_SECONDS,
         environment=(("TORCH_DEVICE_BACKEND_AUTOLOAD", "0"),),
         answers=True,

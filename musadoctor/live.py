@@ -52,9 +52,10 @@ def _asked(path: str, question: Callable[[], T]) -> T | Failure:
 class Live:
     """The machine that musadoctor runs on."""
 
-    def __init__(self, deadline: float) -> None:
-        """Ask until ``deadline``, a value of ``time.monotonic()``."""
+    def __init__(self, deadline: float, python: str | None = None) -> None:
+        """Ask until ``deadline``, a value of ``time.monotonic()``; ``python`` is to be examined."""
         self._deadline = deadline
+        self._python = python
         self._cancelled = threading.Event()
 
     def cancel(self) -> None:
@@ -177,6 +178,7 @@ class Live:
             uid=os.getuid(),
             groups=tuple(dict.fromkeys(_group_name(g) for g in (os.getegid(), *os.getgroups()))),
             own_python=sys.executable,
+            chosen_python=self._python,
         )
 
 

@@ -113,6 +113,8 @@ class Platform(NamedTuple):
     """Names of the groups of whoever asks, numbers where they have none."""
     own_python: str
     """The interpreter that runs musadoctor."""
+    chosen_python: str | None = None
+    """The interpreter that whoever asks wants examined, as it was given."""
 
 
 class System(Protocol):

@@ -11,7 +11,8 @@ class Python(NamedTuple):
 
     path: str
     chosen_by: str
-    """``--python``, ``VIRTUAL_ENV``, ``CONDA_PREFIX``, ``python3 on PATH``, ``runs musadoctor``."""
+    """``--python``, ``VIRTUAL_ENV``, ``CONDA_PREFIX``, ``python3 on PATH`` or ``runs musadoctor``;
+    after it, in parentheses, the variables that name an environment without an interpreter."""
     version: str
     """``3.10.12``."""
     tag: str
@@ -73,7 +74,7 @@ class TorchBuild(NamedTuple):
     evidence: tuple[str, ...]
     """What told the flavour."""
     path: str
-    """The package's folder."""
+    """The package's folder; empty where there is only its metadata."""
     distribution: Distribution | None
 
     def __str__(self) -> str:

@@ -11,7 +11,8 @@ class ChildFailure(NamedTuple):
     step: str
     """``import torch``, ``import torch_musa``, ``device 0: add``."""
     kind: str
-    """``exception``, ``hang``, ``signal``, ``exit`` (left without a word) or ``memory``."""
+    """``exception``, ``hang``, ``signal``, ``exit`` (left without a word), ``memory`` (killed from
+    outside) or ``flooded`` (too much output)."""
     message: str
     """One line: the innermost exception, the signal's name, the exit code."""
     chain: tuple[str, ...] = ()
@@ -89,7 +90,7 @@ class TorchMusa(NamedTuple):
     mapped: tuple[str, ...]
     """The MUSA library files that were really mapped."""
     failures: tuple[ChildFailure, ...]
-    """Steps after the import that failed, other than those on a device."""
+    """Steps after the import that failed, other than the additions."""
 
     def __str__(self) -> str:
         names = dict.fromkeys(d.name for d in self.devices if d.name)
