@@ -1,7 +1,10 @@
-"""Run a program that may be absent, broken, stuck or endless: never raise, never hang, never grow."""
+"""Run a program that may be absent, broken, stuck or endless: never raise, hang or grow."""
 
+import contextlib
 import errno
 import os
+import re
+import resource
 import selectors
 import signal
 import subprocess
@@ -16,7 +19,7 @@ KEPT = 1 << 20
 FLOOD = 16 * KEPT
 """Bytes on all streams together after which a program is stopped."""
 TERM_GRACE = 0.3
-KILL_GRACE = 0.7
+KILL_GRACE = 0.4
 """Seconds that a program has to die; together they are what a report may take over its limit."""
 DRAIN = 0.2
 """Seconds to wait for output that a grandchild may still hold back after the program has ended."""
@@ -25,9 +28,13 @@ _START_FAILURES = {
     errno.EACCES: "not allowed",
     errno.EPERM: "not allowed",
     errno.ENOEXEC: "wrong format",
+    errno.ELIBBAD: "wrong format",
+    # A cut file, on the way to its interpreter's name.
+    errno.EIO: "wrong format",
     # The file was there a moment ago, so it is its interpreter or loader that is not.
     errno.ENOENT: "wrong format",
 }
+_COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
 def run(
@@ -41,149 +48,186 @@ def run(
     """Run ``argv`` for at most ``limit`` seconds, in a session of its own, with no input.
 
     With ``answers`` the program gets a private descriptor, whose number is appended to its
-    arguments. Whatever it leaves behind in its process group is killed.
+    arguments. Whatever it leaves behind in its session is killed.
     """
     begun = time.monotonic()
-    reader, writer = os.pipe() if answers else (-1, -1)
+    pipe: tuple[int, ...] = ()
     try:
+        pipe = os.pipe() if answers else ()
         process = subprocess.Popen(  # noqa: S603 - argv comes from the closed list of commands
-            [*argv, str(writer)] if answers else list(argv),
+            [*argv, *map(str, pipe[1:])],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
             env=env,
-            pass_fds=(writer,) if answers else (),
+            pass_fds=pipe[1:],
             start_new_session=True,
         )
     except (OSError, ValueError) as error:
-        if answers:
-            os.close(reader)
+        _close(pipe[:1])
         number = error.errno if isinstance(error, OSError) else None
         status = _START_FAILURES.get(number or 0, "error")
         return Ran(status, note=f"{argv[0]}: {os.strerror(number) if number else error}")
     finally:
-        if answers:
-            os.close(writer)
+        _close(pipe[1:])
 
+    with contextlib.suppress(OSError):
+        # A crash leaves no core file in the user's folder.
+        resource.prlimit(process.pid, resource.RLIMIT_CORE, (0, 0))
     assert process.stdout is not None
     assert process.stderr is not None
-    streams = [process.stdout.fileno(), process.stderr.fileno(), *([reader] if answers else [])]
-    kept, seen, stopped = _collect(process, streams, begun + limit, cancelled)
-    _end_group(process, asked=stopped is not None)
-    process.stdout.close()
-    process.stderr.close()
-    if answers:
-        os.close(reader)
+    streams = [process.stdout.fileno(), process.stderr.fileno(), *pipe[:1]]
+    kept: dict[int, bytearray] = {stream: bytearray() for stream in streams}
+    seen, stopped = 0, "interrupted"
+    try:
+        seen, stopped = _collect(process, kept, begun + limit, cancelled)
+    finally:
+        stuck = _end_session(process, asked=bool(stopped))
+        process.stdout.close()
+        process.stderr.close()
+        _close(pipe[:1])
 
-    code = process.poll()
-    status, note = _judge(process.pid, code, stopped, limit)
-    if seen > sum(len(buffer) for buffer in kept.values()):
+    status, note = _judge(process.returncode, stopped, stuck, limit)
+    if seen > sum(map(len, kept.values())):
         note = f"{note}, cut: {seen} bytes" if note else f"output cut: {seen} bytes"
-    out, err, *answer = (_printable(kept[stream]) for stream in streams)
-    return Ran(status, code, out, err, "".join(answer), note, time.monotonic() - begun)
+    out, err, *answer = map(_printable, kept.values())
+    seconds = time.monotonic() - begun
+    return Ran(status, process.returncode, out, err, "".join(answer), note, seconds)
+
+
+def _close(descriptors: Sequence[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def _collect(
     process: "subprocess.Popen[bytes]",
-    streams: Sequence[int],
+    kept: Mapping[int, bytearray],
     end: float,
     cancelled: threading.Event,
-) -> tuple[dict[int, bytearray], int, str | None]:
-    """Read until the program ends; say why it has to be stopped where it does not."""
-    kept = {stream: bytearray() for stream in streams}
+) -> tuple[int, str]:
+    """Read until the program ends; how much there was, and why it has to be stopped, or ``""``."""
     seen = 0
-    with selectors.DefaultSelector() as selector:
-        for stream in streams:
+    ended = False
+    with selectors.PollSelector() as selector:
+        for stream in kept:
             os.set_blocking(stream, False)
             selector.register(stream, selectors.EVENT_READ)
-        while selector.get_map():
+        while not cancelled.is_set():
+            if not ended and process.poll() is not None:
+                ended = True
+                end = time.monotonic() + DRAIN
             left = end - time.monotonic()
-            if cancelled.is_set():
-                return kept, seen, "cancelled"
-            if left <= 0:
-                return kept, seen, "timed out"
-            ended = process.poll() is not None
-            ready = selector.select(DRAIN if ended else min(left, DRAIN))
+            if left <= 0 and not ended:
+                return seen, "timed out"
+            # A program may close its streams and live on.
+            longest = DRAIN if selector.get_map() else 0.001
+            ready = selector.select(max(0.0, min(left, longest)))
             if ended and not ready:
-                break
+                return seen, ""
             for key, _ in ready:
-                chunk = os.read(key.fd, 1 << 16)
-                if not chunk:
-                    selector.unregister(key.fd)
-                seen += len(chunk)
-                kept[key.fd] += chunk[: max(0, KEPT - len(kept[key.fd]))]
+                seen += _read(selector, key.fd, kept[key.fd])
             if seen > FLOOD:
-                return kept, seen, "flooded"
-    # It closed its streams; it may live on.
-    while process.poll() is None:
-        if cancelled.is_set():
-            return kept, seen, "cancelled"
-        if time.monotonic() >= end:
-            return kept, seen, "timed out"
-        time.sleep(0.002)
-    return kept, seen, None
+                return seen, "flooded"
+    return seen, "cancelled"
 
 
-def _end_group(process: "subprocess.Popen[bytes]", *, asked: bool) -> None:
-    """Kill the program where it was to be stopped, and in any case what it left behind."""
+def _read(selector: selectors.BaseSelector, stream: int, kept: bytearray) -> int:
+    chunk = os.read(stream, 1 << 16)
+    if not chunk:
+        selector.unregister(stream)
+    kept += chunk[: max(0, KEPT - len(kept))]
+    return len(chunk)
+
+
+def _end_session(process: "subprocess.Popen[bytes]", *, asked: bool) -> str:
+    """Kill the program where it was to be stopped, and in any case what it left behind.
+
+    Never waits for what does not die (state D); says who that is.
+    """
     if asked:
         _signal_group(process.pid, signal.SIGTERM)
-        _await(process, TERM_GRACE)
-    _signal_group(process.pid, signal.SIGKILL)
-    _await(process, KILL_GRACE)
+        end = time.monotonic() + TERM_GRACE
+        while process.poll() is None and time.monotonic() < end:
+            time.sleep(0.005)
+    if not _signal_group(process.pid, signal.SIGKILL) and not asked:
+        return ""
+    end = time.monotonic() + KILL_GRACE
+    while alive := _alive(process):
+        if time.monotonic() >= end:
+            return "; ".join(map(_where, alive))
+        for pid in alive:
+            # A shell gives its jobs groups of their own.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+    return ""
 
 
-def _signal_group(group: int, number: signal.Signals) -> None:
+def _signal_group(group: int, number: signal.Signals) -> bool:
     try:
         os.killpg(group, number)
     except (ProcessLookupError, PermissionError):
-        return
+        return False
+    return True
 
 
-def _await(process: "subprocess.Popen[bytes]", seconds: float) -> None:
-    # Not Popen.wait: a process in state D never ends, and what polls can give up.
-    end = time.monotonic() + seconds
-    while process.poll() is None and time.monotonic() < end:
-        time.sleep(0.005)
+def _alive(process: "subprocess.Popen[bytes]") -> list[int]:
+    """The program and whoever else lives in its session."""
+    session = str(process.pid)
+    others = []
+    with contextlib.suppress(OSError):
+        for name in filter(str.isdigit, os.listdir("/proc")):
+            fields = _kernel_says(name, "stat").rpartition(") ")[2].split()
+            if fields[3:4] == [session] and fields[0] not in {"Z", "X"} and name != session:
+                others.append(int(name))
+    return [*([process.pid] if process.poll() is None else []), *others]
 
 
-def _judge(pid: int, code: int | None, stopped: str | None, limit: float) -> tuple[str, str]:
-    if code is None:
-        return "timed out", f"no answer in {limit:.0f} s, and it cannot be killed: {_stuck(pid)}"
-    if stopped == "timed out":
-        return stopped, f"no answer in {limit:.0f} s, killed"
-    if stopped == "flooded":
-        return stopped, f"more than {FLOOD >> 20} MiB of output, killed"
-    if stopped is not None:
-        return "timed out", stopped
-    if code < 0:
-        try:
-            return "signal", signal.Signals(-code).name
-        except ValueError:
-            return "signal", f"signal {-code}"
-    return ("ok", "") if code == 0 else ("failed", f"exit code {code}")
-
-
-def _stuck(pid: int) -> str:
+def _where(pid: int) -> str:
     """Where in the kernel a process that does not die is waiting."""
-    state = "?"
-    channel = ""
+    name, _, rest = _kernel_says(pid, "stat").partition("(")[2].rpartition(") ")
+    channel = _kernel_says(pid, "wchan").strip()
+    waiting = f", waiting in {channel}" if channel not in {"", "0"} else ""
+    return f"process {pid} ({name}), state {rest[:1] or '?'}{waiting}"
+
+
+def _kernel_says(pid: int | str, file: str) -> str:
     try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            state = file.read().rpartition(") ")[2][:1]
-        with open(f"/proc/{pid}/wchan", encoding="ascii", errors="replace") as file:
-            channel = file.read().strip("0 \n")
-    except OSError:
-        pass
-    return f"process {pid}, state {state}" + (f", waiting in {channel}" if channel else "")
+        with open(f"/proc/{pid}/{file}", encoding="utf-8", errors="replace") as opened:
+            return opened.read()
+    except OSError:  # ended, or there is no /proc
+        return ""
+
+
+def _judge(code: int | None, stopped: str, stuck: str, limit: float) -> tuple[str, str]:
+    if stopped:
+        why = {
+            "timed out": f"no answer in {limit:.3g} s",
+            "flooded": f"more than {FLOOD >> 20} MiB of output",
+        }.get(stopped, stopped)
+        status = "flooded" if stopped == "flooded" else "timed out"
+        return status, f"{why}, and it cannot be killed: {stuck}" if stuck else f"{why}, killed"
+    left = f"left behind, cannot be killed: {stuck}" if stuck else ""
+    if not code:
+        return "ok", left
+    note = f"exit code {code}" if code > 0 else _signal_name(-code)
+    return "failed" if code > 0 else "signal", f"{note}; {left}" if left else note
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def _printable(data: bytearray) -> str:
-    """Text that no terminal obeys."""
-    text = bytes(data).decode("utf-8", "replace")
+    """Text that no terminal obeys, one kind of line end, no colours."""
+    text = data.decode("utf-8", "replace")
     if text.isprintable():
         return text
-    return "".join(
-        c if c.isprintable() or c in "\n\t" else "\ufffd" for c in text.replace("\r\n", "\n")
-    )
+    text = _COLOURS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
+    # Not printable by Python's reckoning are also the blanks of Chinese and of web pages.
+    return "".join(c if c.isprintable() or c in "\n\t\u3000\xa0" else "\ufffd" for c in text)
