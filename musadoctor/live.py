@@ -1,4 +1,6 @@
-"""This machine, asked. The one module that opens files, reads variables and starts programs."""
+"""This machine, asked. With ``runner`` the one that opens files, reads variables and runs."""
+
+# ruff: noqa: D102 - System tells what each question means
 
 import errno
 import grp
@@ -9,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from musadoctor import runner
 from musadoctor.commands import Command
@@ -28,16 +30,18 @@ from musadoctor.system import (
 )
 
 LONGEST_TEXT = 4 << 20
-_ABSENT = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.ENODEV}
-_REFUSED = {errno.EACCES, errno.EPERM}
 T = TypeVar("T")
 
 
+class _NotRegularError(ValueError):
+    """A folder, device, FIFO or socket."""
+
+
 def _failure(path: str, error: OSError) -> Failure:
-    if error.errno in _ABSENT:
+    if error.errno in {errno.ENOENT, errno.ENOTDIR}:
         return Failure(NOT_THERE, f"no {path}")
-    kind = NOT_ALLOWED if error.errno in _REFUSED else ERROR
-    return Failure(kind, f"{path}: {error.strerror or error}")
+    kinds = {errno.ELOOP: NOT_THERE, errno.EACCES: NOT_ALLOWED, errno.EPERM: NOT_ALLOWED}
+    return Failure(kinds.get(error.errno or 0, ERROR), f"{path}: {error.strerror}")
 
 
 def _asked(path: str, question: Callable[[], T]) -> T | Failure:
@@ -45,8 +49,8 @@ def _asked(path: str, question: Callable[[], T]) -> T | Failure:
         return question()
     except OSError as error:
         return _failure(path, error)
-    except ValueError as error:  # a NUL in a path
-        return Failure(ERROR, f"{path!r}: {error}")
+    except ValueError as error:  # a NUL in a path, or no regular file
+        return Failure(ERROR, f"{path}: {error}".replace("\0", "\\0"))
 
 
 class Live:
@@ -65,14 +69,9 @@ class Live:
     def run(self, command: Command) -> Ran:
         found = self.find(command.program)
         if not found.path:
-            if found.blocked:
-                return Ran("not executable", note=f"{found.blocked} may not be executed")
-            note = f"no {command.program}" + ("" if "/" in command.program else " on PATH")
-            if found.unreadable:
-                note += f"; unreadable: {', '.join(found.unreadable)}"
-            return Ran("not there", note=note)
+            return _not_found(command.program, found)
         left = self._deadline - time.monotonic()
-        if left <= 0:
+        if left <= 0 or self._cancelled.is_set():
             return Ran("timed out", note="not started: the time for the report was over")
         return runner.run(
             [found.path, *command.arguments],
@@ -85,24 +84,32 @@ class Live:
 
     def read(self, path: str) -> str | Failure:
         def question() -> str | Failure:
-            # A FIFO would wait for its writer without O_NONBLOCK.
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            with open(descriptor, "rb") as file:
-                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    return Failure(ERROR, f"{path}: not a regular file")
-                return file.read(LONGEST_TEXT).decode("utf-8", "replace")
+            with _open(path) as file:
+                data: bytes | None = file.read(LONGEST_TEXT)
+            if data is None:
+                return Failure(ERROR, f"{path}: nothing to read yet")
+            return data.decode("utf-8", "replace")
 
         return _asked(path, question)
 
     def list(self, path: str) -> tuple[str, ...] | Failure:
-        return _asked(path, lambda: tuple(sorted(os.listdir(path))))
+        def question() -> tuple[str, ...] | Failure:
+            try:
+                return tuple(sorted(os.listdir(path)))
+            except NotADirectoryError:
+                os.stat(path)
+                return Failure(ERROR, f"{path}: not a folder")
+
+        return _asked(path, question)
 
     def stat(self, path: str) -> Stat | Failure:
-        def question() -> Stat | Failure:
+        def question() -> Stat:
             real = os.path.realpath(path)
             try:
                 found = os.stat(path)
-            except FileNotFoundError:
+            except OSError as error:
+                if error.errno not in {errno.ENOENT, errno.ELOOP}:
+                    raise
                 os.lstat(path)
                 return Stat("dangling", 0, 0, "", usable=False, executable=False, real=real)
             return Stat(
@@ -144,14 +151,11 @@ class Live:
 
     def elf(self, path: str) -> Elf | Failure:
         def question() -> Elf | Failure:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            with open(descriptor, "rb") as file:
-                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    return Failure(DAMAGED, f"{path}: not a regular file")
-                try:
+            try:
+                with _open(path) as file:
                     return read_elf(file)
-                except ElfError as error:
-                    return Failure(DAMAGED, f"{path}: {error}")
+            except (_NotRegularError, ElfError) as error:
+                return Failure(DAMAGED, f"{path}: {error}")
 
         return _asked(path, question)
 
@@ -180,6 +184,24 @@ class Live:
             own_python=sys.executable,
             chosen_python=self._python,
         )
+
+
+def _not_found(program: str, found: Found) -> Ran:
+    if found.blocked:
+        return Ran("not executable", note=f"{found.blocked} may not be executed")
+    hidden = f"unreadable: {', '.join(found.unreadable)}" if found.unreadable else ""
+    if "/" in program:
+        return Ran("not allowed" if hidden else "not there", note=hidden or f"no {program}")
+    # Who may not look into a folder on PATH cannot run what is in it either.
+    return Ran("not there", note="; ".join(filter(None, (f"no {program} on PATH", hidden))))
+
+
+def _open(path: str) -> BinaryIO:
+    """Open a regular file; nothing else, for opening a device already does something to it."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise _NotRegularError("not a regular file")
+    # Some files of /proc would wait for news without O_NONBLOCK.
+    return open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
 
 
 def _kind(mode: int) -> str:
