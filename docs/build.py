@@ -1,0 +1,178 @@
+"""Write the generated documentation: the checks' pages, the facts, the README's help, pictures.
+
+``python docs/build.py`` writes, ``--check`` only compares and names what is stale.
+"""
+
+import ast
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from musadoctor import facts
+from musadoctor.api import Check, Layer
+from musadoctor.plugins import load, plugin_broken
+from musadoctor.probes import PROBES
+from musadoctor.render.checks import page
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+GENERATED = "<!-- Written by docs/build.py; edit the source instead. -->\n"
+PICTURES = {
+    "broken": ["--recording", "tests/hosts/cuda-torch/recording.json"],
+    "healthy": ["--recording", "tests/hosts/s5000-4.3.5/recording.json"],
+}
+
+
+def pages() -> Iterator[tuple[Path, str]]:
+    """Every generated file with the text that it must have."""
+    checks = sorted((*load(plugins=False).checks, plugin_broken), key=lambda c: (c.layer, c.id))
+    for check in checks:
+        yield DOCS / "checks" / f"{check.id}.md", f"{GENERATED}\n{page(check)}\n"
+    yield DOCS / "checks" / "README.md", index(checks)
+    yield DOCS / "facts.md", fact_page()
+    readme = ROOT / "README.md"
+    yield readme, with_help(readme.read_text(encoding="utf-8"))
+    for name, arguments in PICTURES.items():
+        yield DOCS / "pictures" / f"{name}.svg", picture(arguments)
+
+
+def index(checks: list[Check]) -> str:
+    """The list of all checks."""
+    lines = [GENERATED, f"# The checks\n\n{len(checks)} built-in checks, the most basic layer first."]
+    for layer in Layer:
+        members = [check for check in checks if check.layer == layer]
+        lines += [f"\n## {str(layer).replace('_', '-')}\n"]
+        lines += [f"- [`{c.id}`]({c.id}.md) ({c.severity}): {c.title}" for c in members]
+    return "\n".join(lines) + "\n"
+
+
+def fact_page() -> str:
+    """The facts: what a check may ask for, and the records that answer."""
+    lines = [
+        GENERATED,
+        "# The facts\n\nA check names a fact as a parameter; the annotation says which states it can "
+        "judge. A fact is its record, `Absent(reason)` or `Unknown(reason)`.\n",
+        "| fact | what is asked | record |\n|---|---|---|",
+    ]
+    for name, probe in sorted(PROBES.items()):
+        states = probe.__annotations__["return"].__args__
+        records = ", ".join(
+            f"[`{state.__name__}`](#{state.__name__.lower()})"
+            for state in states
+            if state not in {facts.Absent, facts.Unknown}
+        )
+        summary = (probe.__doc__ or "").strip().partition("\n\n")[0].replace("\n    ", " ")
+        lines.append(f"| `{name}` | {summary} | {records} |")
+    for module in sorted((ROOT / "musadoctor" / "facts").glob("*.py")):
+        for node in ast.parse(module.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                lines += record(node)
+    return "\n".join(lines) + "\n"
+
+
+def record(node: ast.ClassDef) -> Iterator[str]:
+    """One record with its fields and what is said of them."""
+    yield f"\n## {node.name}\n\n{plain(ast.get_docstring(node) or '')}\n"
+    for field, after in zip(node.body, [*node.body[1:], ast.Pass()], strict=True):
+        if isinstance(field, ast.AnnAssign):
+            said = (
+                f": {plain(str(after.value.value))}"
+                if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
+                else ""
+            )
+            yield f"- `{ast.unparse(field.target)}`: `{ast.unparse(field.annotation)}`{said}"
+
+
+def plain(text: str) -> str:
+    """reStructuredText's double back-quotes as Markdown's single ones, lines joined."""
+    return re.sub(r":class:`([^`]+)`", r"`\1`", re.sub(r"\s+", " ", text).replace("``", "`")).strip()
+
+
+def with_help(text: str) -> str:
+    """The README with the program's own words between its markers."""
+    shown = program(["--help"], width=90)
+    block = f"<!-- help -->\n```text\n{shown.strip()}\n```\n<!-- /help -->"
+    return re.sub(r"<!-- help -->.*?<!-- /help -->", lambda _: block, text, flags=re.DOTALL)
+
+
+def program(arguments: list[str], *, width: int) -> str:
+    """What musadoctor prints to a pipe."""
+    done = subprocess.run(
+        [sys.executable, "-m", "musadoctor", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": str(width), "NO_COLOR": "1", "TERM": "dumb"},
+    )
+    return "\n".join(line.rstrip() for line in done.stdout.splitlines())
+
+
+def picture(arguments: list[str]) -> str:
+    """What a terminal shows of a run, as SVG."""
+    text = Text.from_ansi(on_terminal(arguments))
+    command = " ".join(["musadoctor", *arguments])
+    console = Console(record=True, width=100, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+    console.print(Text(f"$ {command}\n", "bold"), text)
+    svg = console.export_svg(title="musadoctor", unique_id="musadoctor")
+    # Nothing is to be fetched when the picture is looked at.
+    return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
+
+
+def on_terminal(arguments: list[str]) -> str:
+    """What musadoctor writes to a terminal of 100 columns, colours included."""
+    reader, writer = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "100", "TERM": "xterm-256color", "LANG": "C.UTF-8"}
+    environment.pop("NO_COLOR", None)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "musadoctor", *arguments],
+        stdout=writer,
+        stderr=subprocess.DEVNULL,
+        cwd=ROOT,
+        env=environment,
+    )
+    os.close(writer)
+    shown = bytearray()
+    try:
+        while chunk := os.read(reader, 1 << 16):
+            shown += chunk
+    except OSError:  # the end of a pseudo-terminal
+        pass
+    process.wait()
+    os.close(reader)
+    text = shown.decode().replace("\r\n", "\n")
+    return re.sub(r", \d+\.\d s\b", ", 0.1 s", text)
+
+
+def main() -> int:
+    """Write or compare."""
+    wanted = dict(pages())
+    stale = [
+        path
+        for path, text in wanted.items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
+    folder = DOCS / "checks"
+    orphans = [path for path in folder.glob("*.md") if path not in wanted]
+    if sys.argv[1:] == ["--check"]:
+        for path in (*stale, *orphans):
+            print(f"stale: {path.relative_to(ROOT)} (run python docs/build.py)")
+        return 1 if stale or orphans else 0
+    for path in stale:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(wanted[path], encoding="utf-8")
+        print(f"wrote {path.relative_to(ROOT)}")
+    for path in orphans:
+        path.unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
