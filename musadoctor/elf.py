@@ -4,32 +4,45 @@ A reader of our own, after the System V ABI: pyelftools takes ten times as long 
 stand up to cut files, lief a hundred times as long (measured; see docs/design-notes.md).
 """
 
+import errno
 import os
 import struct
 from typing import BinaryIO
 
 from musadoctor.system import Elf
 
-MACHINES = {3: "i386", 40: "arm", 62: "x86_64", 183: "aarch64", 243: "riscv64", 258: "loongarch64"}
+MACHINES = {
+    3: "i386",
+    8: "mips",
+    21: "ppc64",
+    22: "s390x",
+    40: "arm",
+    62: "x86_64",
+    183: "aarch64",
+    243: "riscv64",
+    258: "loongarch64",
+}
 
 _LOAD, _DYNAMIC = 1, 2
 _NEEDED, _STRTAB, _SONAME, _RPATH, _RUNPATH = 1, 5, 14, 15, 29
+_SEGMENT = struct.Struct("<IIQQQQQQ")
 _MOST_SEGMENTS = 512
 _MOST_TAGS = 4096
 _LONGEST_STRING = 4096
 
 
 class ElfError(ValueError):
-    """The file is no 64-bit little-endian ELF file, or it is damaged."""
+    """The file is no ELF file, or it is damaged."""
 
 
 def read_elf(file: BinaryIO) -> Elf:
     """Read the dynamic section of an open file.
 
-    Reads, never maps: a mapped file that another process cuts raises SIGBUS.
+    Reads, never maps: a mapped file that another process cuts raises SIGBUS. Of a file that is
+    not 64-bit little-endian, as all MUSA hosts are, it tells the machine only.
 
     Raises:
-        ElfError: the file is empty, not ELF, not 64-bit little-endian, or cut.
+        ElfError: the file is empty, not ELF, or cut.
         OSError: it cannot be read.
     """
     header = os.pread(file.fileno(), 64, 0)
@@ -38,25 +51,27 @@ def read_elf(file: BinaryIO) -> Elf:
     if header[:4] != b"\x7fELF":
         raise ElfError("not an ELF file")
     try:
-        return _read(file.fileno(), header)
-    except (struct.error, IndexError):
+        (code,) = struct.unpack_from(">H" if header[5:6] == b"\2" else "<H", header, 18)
+        machine = MACHINES.get(code, str(code))
+        if header[4:6] == b"\2\1":  # ELFCLASS64, ELFDATA2LSB
+            return _read(file.fileno(), header, machine)
+    except struct.error:
         raise ElfError("cut or damaged ELF file") from None
+    return Elf(machine, None, (), (), ())
 
 
-def _read(file: int, header: bytes) -> Elf:
-    if header[4] != 2 or header[5] != 1:  # noqa: PLR2004 - ELFCLASS64, ELFDATA2LSB
-        raise ElfError("not a 64-bit little-endian ELF file")
-    (machine,) = struct.unpack_from("<H", header, 18)
+def _read(file: int, header: bytes, machine: str) -> Elf:
     (table,) = struct.unpack_from("<Q", header, 32)
     entry_size, entries = struct.unpack_from("<HH", header, 54)
-    entries = min(entries, _MOST_SEGMENTS)
-    segments = _at(file, table, entries * entry_size)
+    if entries > _MOST_SEGMENTS or (entries and entry_size != _SEGMENT.size):
+        raise ElfError("cut or damaged ELF file")
+    segments = _at(file, table, entries * _SEGMENT.size)
     length = os.fstat(file).st_size
     loads: list[tuple[int, int, int]] = []
     dynamic = b""
     for index in range(entries):
-        kind, _, offset, address, _, size, _, _ = struct.unpack_from(
-            "<IIQQQQQQ", segments, index * entry_size
+        kind, _, offset, address, _, size, _, _ = _SEGMENT.unpack_from(
+            segments, index * _SEGMENT.size
         )
         if kind in {_LOAD, _DYNAMIC} and offset + size > length:
             raise ElfError("cut ELF file")
@@ -70,16 +85,18 @@ def _read(file: int, header: bytes) -> Elf:
         if tag == 0:
             break
         tags.append((tag, value))
-    strings = next((_offset(loads, value) for tag, value in tags if tag == _STRTAB), 0)
+    table = next((value for tag, value in tags if tag == _STRTAB), -1)
 
     def texts(wanted: int) -> tuple[str, ...]:
-        return tuple(_string(file, strings + value) for tag, value in tags if tag == wanted)
+        return tuple(
+            _string(file, _offset(loads, table) + value) for tag, value in tags if tag == wanted
+        )
 
     def folders(wanted: int) -> tuple[str, ...]:
         return tuple(part for text in texts(wanted) for part in text.split(":") if part)
 
     return Elf(
-        machine=MACHINES.get(machine, str(machine)),
+        machine=machine,
         soname=next(iter(texts(_SONAME)), None),
         needed=texts(_NEEDED),
         rpath=folders(_RPATH),
@@ -90,8 +107,12 @@ def _read(file: int, header: bytes) -> Elf:
 def _at(file: int, offset: int, size: int) -> bytes:
     try:
         return os.pread(file, size, offset)
-    except (OverflowError, OSError):
+    except OverflowError:
         raise ElfError("cut or damaged ELF file") from None
+    except OSError as error:
+        if error.errno == errno.EINVAL:
+            raise ElfError("cut or damaged ELF file") from None
+        raise
 
 
 def _offset(loads: list[tuple[int, int, int]], address: int) -> int:

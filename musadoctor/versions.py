@@ -14,8 +14,15 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
+_N = "[0-9]{1,9}"
+_SUFFIX = r"(?:[-+.][0-9A-Za-z][0-9A-Za-z.+-]*)?"
+
+
 class _Version:
-    """What the kinds share: a sort key, and the text that it was read from."""
+    """What the kinds share: a sort key, and the text that it was read from.
+
+    Equal are numbers of the same text; in order, ``5.2`` is ``5.2.0``.
+    """
 
     __slots__ = ("key", "text")
 
@@ -57,17 +64,22 @@ class _Version:
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self.text == str(other)
 
+    @property
+    def _rank(self) -> tuple[int, ...]:
+        last = max((place for place, part in enumerate(self.key, 1) if part), default=0)
+        return self.key[:last]
+
     def __lt__(self, other: Self) -> bool:
-        return self.key < other.key if type(other) is type(self) else NotImplemented
+        return self._rank < other._rank if type(other) is type(self) else NotImplemented
 
     def __le__(self, other: Self) -> bool:
-        return self.key <= other.key if type(other) is type(self) else NotImplemented
+        return self._rank <= other._rank if type(other) is type(self) else NotImplemented
 
     def __gt__(self, other: Self) -> bool:
-        return self.key > other.key if type(other) is type(self) else NotImplemented
+        return self._rank > other._rank if type(other) is type(self) else NotImplemented
 
     def __ge__(self, other: Self) -> bool:
-        return self.key >= other.key if type(other) is type(self) else NotImplemented
+        return self._rank >= other._rank if type(other) is type(self) else NotImplemented
 
 
 class KernelDriverVersion(_Version):
@@ -79,9 +91,7 @@ class KernelDriverVersion(_Version):
     """
 
     __slots__ = ()
-    grammar = re.compile(
-        r"(?P<text>(?P<release>\d+\.\d+\.\d+)(?:[-+.][0-9A-Za-z][0-9A-Za-z.+-]*)?)"
-    )
+    grammar = re.compile(rf"(?P<text>(?P<release>{_N}\.{_N}\.{_N}){_SUFFIX})")
 
     @property
     def release(self) -> str:
@@ -96,7 +106,7 @@ class DriverApiVersion(_Version):
     """
 
     __slots__ = ()
-    grammar = re.compile(r"(?P<text>(?P<release>\d+\.\d+))")
+    grammar = re.compile(rf"(?P<text>(?P<release>{_N}\.{_N}))")
 
 
 class ToolkitVersion(_Version):
@@ -107,27 +117,29 @@ class ToolkitVersion(_Version):
     """
 
     __slots__ = ()
-    grammar = re.compile(r"(?:rc)?(?P<text>(?P<release>\d+\.\d+(?:\.\d+)?))")
+    grammar = re.compile(rf"(?:rc)?(?P<text>(?P<release>{_N}\.{_N}(?:\.{_N})?))")
 
 
 class ComponentVersion(_Version):
-    """The number of one component of an SDK: muDNN ``3.4.0``, MCCL ``2.4.0``, mcc ``5.2.0``."""
+    """The number of one component of an SDK: muDNN ``3.4.0``, MCCL ``2.4.0``, mcc ``5.2.0``.
+
+    muDNN ``rc2.5.0`` of 2024 is read as ``2.5.0``.
+    """
 
     __slots__ = ()
-    grammar = re.compile(
-        r"(?P<text>(?P<release>\d+(?:\.\d+)+)(?:[-+.][0-9A-Za-z][0-9A-Za-z.+-]*)?)"
-    )
+    grammar = re.compile(rf"(?:rc)?(?P<text>(?P<release>{_N}(?:\.{_N})+){_SUFFIX})")
 
 
 # ``+musa5.2.0``, ``+musa.4.0.0``, ``+musa5.2.0torch2.9.1``, and MATE's ``+mu436torch2.7``.
-_LOCAL_TOOLKIT = re.compile(r"(?:^|\.)musa\.?(\d+\.\d+(?:\.\d+)?)(?=$|\.|torch)")
-_LOCAL_TOOLKIT_SHORT = re.compile(r"^mu(\d)(\d)(\d)(?=$|torch)")
+_LOCAL_TOOLKIT = re.compile(rf"(?:^|\.)musa\.?({_N}\.{_N}(?:\.{_N})?)(?=$|\.|torch)")
+_LOCAL_TOOLKIT_SHORT = re.compile(r"^mu([0-9])([0-9])([0-9])(?=$|torch)")
 
 
 class WheelVersion(_Version):
-    """The number of a Python distribution, as PEP 440 has it: ``2.7.1``, ``2.11.0.post2+musa5.2.0``.
+    """The number of a Python distribution, as PEP 440 has it.
 
-    ``key`` is the release alone; a local label never takes part in an order.
+    ``2.7.1``, ``2.11.0.post2+musa5.2.0``. ``key`` is the release alone; a local label never takes
+    part in an order.
     """
 
     __slots__ = ("base", "local")
@@ -138,11 +150,11 @@ class WheelVersion(_Version):
     @classmethod
     def parse(cls, text: str) -> Self | None:
         """Read a PEP 440 version, or ``None`` when the text is none."""
-        from packaging.version import InvalidVersion, Version  # noqa: PLC0415 - 20 ms
+        from packaging.version import Version  # noqa: PLC0415 - 20 ms
 
         try:
             version = Version(text)
-        except InvalidVersion:
+        except ValueError:  # InvalidVersion is one; so is what int says of 5000 digits
             return None
         wheel = cls(text.strip(), version.release)
         wheel.base = version.base_version
