@@ -45,7 +45,10 @@ def pages() -> Iterator[tuple[Path, str]]:
 
 def index(checks: list[Check]) -> str:
     """The list of all checks."""
-    lines = [GENERATED, f"# The checks\n\n{len(checks)} built-in checks, the most basic layer first."]
+    lines = [
+        GENERATED,
+        f"# The checks\n\n{len(checks)} built-in checks, the most basic layer first.",
+    ]
     for layer in Layer:
         members = [check for check in checks if check.layer == layer]
         lines += [f"\n## {str(layer).replace('_', '-')}\n"]
@@ -57,8 +60,9 @@ def fact_page() -> str:
     """The facts: what a check may ask for, and the records that answer."""
     lines = [
         GENERATED,
-        "# The facts\n\nA check names a fact as a parameter; the annotation says which states it can "
-        "judge. A fact is its record, `Absent(reason)` or `Unknown(reason)`.\n",
+        "# The facts\n",
+        "A check names a fact as a parameter; the annotation says which states it can judge.",
+        "A fact is its record, `Absent(reason)` or `Unknown(reason)`.\n",
         "| fact | what is asked | record |\n|---|---|---|",
     ]
     for name, probe in sorted(PROBES.items()):
@@ -92,7 +96,9 @@ def record(node: ast.ClassDef) -> Iterator[str]:
 
 def plain(text: str) -> str:
     """reStructuredText's double back-quotes as Markdown's single ones, lines joined."""
-    return re.sub(r":class:`([^`]+)`", r"`\1`", re.sub(r"\s+", " ", text).replace("``", "`")).strip()
+    return re.sub(
+        r":class:`([^`]+)`", r"`\1`", re.sub(r"\s+", " ", text).replace("``", "`")
+    ).strip()
 
 
 def with_help(text: str) -> str:

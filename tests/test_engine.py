@@ -5,13 +5,13 @@ import time
 from collections.abc import Iterator, Sequence
 
 import pytest
+from support import host
 
 from musadoctor.api import Absent, Check, Finding, Gpus, Judgement, Layer, Severity, Unknown, check
 from musadoctor.api import Machine as MachineFact
 from musadoctor.engine import diagnose, explain, judge
 from musadoctor.report import Result
 from musadoctor.system import System
-from support import host
 
 GPUS = Gpus((), "the test")
 MACHINE = MachineFact("5.15", "x86_64", "Ubuntu", "ubuntu", "22.04", "2.35", (), False, None, 1, 1)
@@ -142,12 +142,18 @@ def test_a_probe_that_raises_is_our_bug_and_ends_nothing() -> None:
         raise KeyError("oops")
 
     found = diagnose(
-        host(), [no_cards, needs_cards], seconds=5, probes={"gpus": broken, "machine": lambda _: MACHINE}
+        host(),
+        [no_cards, needs_cards],
+        seconds=5,
+        probes={"gpus": broken, "machine": lambda _: MACHINE},
     )
     assert [bug.where for bug in found.bugs] == ["probe gpus"]
     assert "KeyError" in found.bugs[0].traceback
     assert {r.status for r in found.results} == {"unknown"}
-    assert all("a bug in musadoctor: the probe gpus failed with KeyError" in r.reason for r in found.results)
+    assert all(
+        "a bug in musadoctor: the probe gpus failed with KeyError" in r.reason
+        for r in found.results
+    )
 
 
 def test_a_crash_of_a_built_in_check_is_our_bug() -> None:
@@ -228,7 +234,12 @@ def test_layers_are_told_in_order_each_once_and_when_final() -> None:
 
 
 def outcome(
-    id: str, layer: Layer, severity: Severity = "error", *, symptom: bool = False, failed: bool = True
+    id: str,
+    layer: Layer,
+    severity: Severity = "error",
+    *,
+    symptom: bool = False,
+    failed: bool = True,
 ) -> Result:
     made = check(id, layer=layer, severity=severity, symptom=symptom)(no_cards.function)
     return Result(made, "failed" if failed else "passed", (Finding("x"),) if failed else ())
@@ -239,7 +250,10 @@ def outcome(
     [
         # A symptom follows from what is broken below it.
         (
-            [outcome("sees-none", Layer.TORCH_MUSA, symptom=True), outcome("unloaded", Layer.DRIVER)],
+            [
+                outcome("sees-none", Layer.TORCH_MUSA, symptom=True),
+                outcome("unloaded", Layer.DRIVER),
+            ],
             {"unloaded": None, "sees-none": "unloaded"},
         ),
         # From the most basic one.
@@ -273,7 +287,10 @@ def outcome(
             {"gmi": None, "import": "gmi"},
         ),
         (
-            [outcome("import", Layer.TORCH, symptom=True), outcome("gmi", Layer.DRIVER, failed=False)],
+            [
+                outcome("import", Layer.TORCH, symptom=True),
+                outcome("gmi", Layer.DRIVER, failed=False),
+            ],
             {"gmi": None, "import": None},
         ),
     ],

@@ -56,7 +56,11 @@ def test_a_foreign_check_stands_beside_them(site: Path) -> None:
     found = loaded_from(site)
     assert found.failures == ()
     (rack,) = (c for c in found.checks if c.id == "rack-upside-down")
-    assert (rack.family, rack.layer, rack.title) == ("rack", Layer.HARDWARE, "The rack is upside down")
+    assert (rack.family, rack.layer, rack.title) == (
+        "rack",
+        Layer.HARDWARE,
+        "The rack is upside down",
+    )
     assert not any(c.id == "rack-upside-down" for c in load(plugins=False, path=[str(site)]).checks)
 
 
@@ -68,7 +72,10 @@ def test_checks_in_the_package_itself_and_imported_ones_count_once(site: Path) -
 @pytest.mark.parametrize(
     ("modules", "reason"),
     [
-        ({"rack": "import no_such_module\n"}, "ModuleNotFoundError: No module named 'no_such_module'"),
+        (
+            {"rack": "import no_such_module\n"},
+            "ModuleNotFoundError: No module named 'no_such_module'",
+        ),
         ({"rack": "raise SystemExit(3)\n"}, "SystemExit: 3"),
         ({"rack": "def (:\n"}, "SyntaxError: "),
         ({"rack": "x = 1\n"}, "no check in any of its modules"),
@@ -120,7 +127,11 @@ def test_foreign_damage_is_stepped_over(tmp_path: Path) -> None:
 
 def test_what_the_report_shows_of_a_broken_package() -> None:
     (result,) = unloaded([PluginFailure("acme", "acme.dist-info", "ImportError: x", "Traceback")])
-    assert (result.check.id, result.status, result.check.severity) == ("plugin-broken", "unknown", "warning")
+    assert (result.check.id, result.status, result.check.severity) == (
+        "plugin-broken",
+        "unknown",
+        "warning",
+    )
     assert result.reason == "acme, named in acme.dist-info: ImportError: x"
     assert result.traceback == "Traceback"
     assert list(result.check.function()) == []

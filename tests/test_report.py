@@ -4,7 +4,17 @@ from typing import get_args
 
 import pytest
 
-from musadoctor.api import SEVERITIES, Absent, Finding, Fix, Judgement, Layer, Severity, Unknown, check
+from musadoctor.api import (
+    SEVERITIES,
+    Absent,
+    Finding,
+    Fix,
+    Judgement,
+    Layer,
+    Severity,
+    Unknown,
+    check,
+)
 from musadoctor.facts import Gpu, Gpus, Machine, PcieLink, StatedVersion
 from musadoctor.redact import Redaction
 from musadoctor.report import (
@@ -26,7 +36,9 @@ def nothing() -> Judgement:
     yield from ()
 
 
-def result(status: Status, severity: Severity = "error", layer: Layer = Layer.DRIVER, id: str = "x") -> Result:
+def result(
+    status: Status, severity: Severity = "error", layer: Layer = Layer.DRIVER, id: str = "x"
+) -> Result:
     made = check(id, layer=layer, severity=severity)(nothing)
     findings = (Finding("wrong"),) if status == "failed" else ()
     return Result(made, status, findings)
@@ -83,7 +95,9 @@ def test_causes_are_ordered_errors_first_then_from_the_bottom() -> None:
 
 
 def test_facts_as_json() -> None:
-    card = Gpu("0000:2a:00.0", "0400", "MTT S5000", "mp_31", 81920, None, 0, PcieLink(16, 16, "32", "32"))
+    card = Gpu(
+        "0000:2a:00.0", "0400", "MTT S5000", "mp_31", 81920, None, 0, PcieLink(16, 16, "32", "32")
+    )
     machine = Machine("5.15", "x86_64", "U", "u", "1", None, Unknown("no /proc"), False, None, 1, 1)
     stated = StatedVersion(KernelDriverVersion.parse("3.3.5-server"), "gmi")  # type: ignore[arg-type]
     assert encode(Gpus((card,), "sysfs")) == {

@@ -20,7 +20,11 @@ def made(id: str, *aliases: str, family: str = "driver") -> Check:
     return check(id, layer=Layer.DRIVER, severity="error", aliases=aliases)(function)
 
 
-CHECKS = (made("driver-not-loaded", "no-driver"), made("gmi-fails"), made("mccl-missing", family="torch_musa"))
+CHECKS = (
+    made("driver-not-loaded", "no-driver"),
+    made("gmi-fails"),
+    made("mccl-missing", family="torch_musa"),
+)
 
 
 @pytest.mark.parametrize(
@@ -33,7 +37,12 @@ CHECKS = (made("driver-not-loaded", "no-driver"), made("gmi-fails"), made("mccl-
         (["gmi-fails,mccl-missing"], [], ["gmi-fails", "mccl-missing"], {}),
         (["driver"], ["gmi-fails"], ["driver-not-loaded"], {"gmi-fails": ""}),
         ([], ["driver,mccl-missing"], None, None),
-        ([], ["driver= old site, see #7 "], ["mccl-missing"], {"driver-not-loaded": "old site, see #7", "gmi-fails": "old site, see #7"}),
+        (
+            [],
+            ["driver= old site, see #7 "],
+            ["mccl-missing"],
+            {"driver-not-loaded": "old site, see #7", "gmi-fails": "old site, see #7"},
+        ),
         (["gmi-fails"], ["mccl-missing=none here"], ["gmi-fails"], {}),
     ],
 )
@@ -52,7 +61,11 @@ def test_select(
 @pytest.mark.parametrize(
     ("wanted", "unwanted", "sentence"),
     [
-        (["gmi-fail"], [], "'gmi-fail' is no check and no family; did you mean 'gmi-fails'? (see musadoctor list)"),
+        (
+            ["gmi-fail"],
+            [],
+            "'gmi-fail' is no check and no family; did you mean 'gmi-fails'? (see musadoctor list)",
+        ),
         ([], ["zzz=why"], "'zzz' is no check and no family (see musadoctor list)"),
         (["gmi-fails,"], [], "'' is no check and no family (see musadoctor list)"),
     ],
@@ -65,7 +78,9 @@ def test_a_name_that_is_none(wanted: list[str], unwanted: list[str], sentence: s
 
 def test_find() -> None:
     assert find(CHECKS, "no-driver").id == "driver-not-loaded"
-    with pytest.raises(SelectionError, match=r"^'mccl-mising' is no check; did you mean 'mccl-missing'\?"):
+    with pytest.raises(
+        SelectionError, match=r"^'mccl-mising' is no check; did you mean 'mccl-missing'\?"
+    ):
         find(CHECKS, "mccl-mising")
     with pytest.raises(SelectionError, match=r"^'driver' is no check \(see"):
         find((CHECKS[1],), "driver")
