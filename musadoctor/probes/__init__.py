@@ -7,6 +7,7 @@ each other; the :class:`musadoctor.recording.Recorder` around every system puts 
 from collections.abc import Callable
 
 from musadoctor.probes import (
+    components,
     container,
     distributions,
     driver,
@@ -17,9 +18,9 @@ from musadoctor.probes import (
     musa_info,
     pci,
     python,
+    routes,
     toolkit,
     torch,
-    version_query,
 )
 from musadoctor.system import System
 
@@ -37,7 +38,7 @@ PROBES: dict[str, Probe] = {
     "gmi": gmi.gmi,
     "musa_info_answer": musa_info.musa_info_answer,
     "musa_info": musa_info.musa_info,
-    "version_query": version_query.version_query,
+    "version_query": toolkit.version_query,
     "mcc": toolkit.mcc,
     "machine": host.machine,
     "container": container.container,
@@ -46,9 +47,9 @@ PROBES: dict[str, Probe] = {
     "device_nodes": driver.device_nodes,
     "toolkits": toolkit.toolkits,
     "toolkit": toolkit.toolkit,
-    "toolkit_routes": toolkit.toolkit_routes,
-    "mudnn": toolkit.mudnn,
-    "mccl": toolkit.mccl,
+    "toolkit_routes": routes.toolkit_routes,
+    "mudnn": components.mudnn,
+    "mccl": components.mccl,
     "environment": environment.environment,
     "user_driver": libraries.user_driver,
     "libraries": libraries.libraries,
