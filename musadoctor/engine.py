@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from musadoctor.api import Check, Finding, Layer
 from musadoctor.facts.base import Absent, Unknown
 from musadoctor.probes import PROBES, Probe
-from musadoctor.report import Bug, Result
+from musadoctor.report import Bug, Evidence, Result
 from musadoctor.system import System
 
 GRACE = 1.0
@@ -201,7 +201,7 @@ def judge(check: Check, facts: Mapping[str, object]) -> Result:
         return Result(check, "failed", tuple(findings), seconds=seconds)
     if open_questions:
         return Result(check, "unknown", reason="; ".join(open_questions), seconds=seconds)
-    evidence = tuple(dict.fromkeys(str(fact) for fact in given.values()))
+    evidence = tuple(Evidence(name, str(fact)) for name, fact in given.items())
     return Result(check, "passed", evidence=evidence, seconds=seconds)
 
 

@@ -11,14 +11,22 @@ Status = Literal["passed", "failed", "skipped", "unknown"]
 Verdict = Literal["healthy", "degraded", "broken", "unknown"]
 
 
+class Evidence(NamedTuple):
+    """One fact that a passed check rests on."""
+
+    fact: str
+    """Its name, ``gpus``."""
+    text: str
+    """What it says, in a line."""
+
+
 class Result(NamedTuple):
     """How one check came out."""
 
     check: Check
     status: Status
     findings: tuple[Finding, ...] = ()
-    evidence: tuple[str, ...] = ()
-    """The facts that a passed check rests on, a line each."""
+    evidence: tuple[Evidence, ...] = ()
     reason: str = ""
     """Why a check was skipped or could not decide."""
     caused_by: str | None = None
@@ -136,7 +144,7 @@ def redacted(report: Report, redaction: Redaction) -> Report:
                 )
                 for finding in result.findings
             ),
-            evidence=tuple(text(line) for line in result.evidence),
+            evidence=tuple(Evidence(e.fact, text(e.text)) for e in result.evidence),
             reason=text(result.reason),
             traceback=text(result.traceback),
         )

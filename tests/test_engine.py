@@ -10,7 +10,7 @@ from support import host
 from musadoctor.api import Absent, Check, Finding, Gpus, Judgement, Layer, Severity, Unknown, check
 from musadoctor.api import Machine as MachineFact
 from musadoctor.engine import diagnose, explain, judge
-from musadoctor.report import Result
+from musadoctor.report import Evidence, Result
 from musadoctor.system import System
 
 GPUS = Gpus((), "the test")
@@ -103,7 +103,7 @@ def test_judge(subject: Check, facts: dict[str, object], status: str, reason: st
 
 def test_a_passed_check_shows_its_facts() -> None:
     result = judge(needs_cards, {"gpus": GPUS, "machine": MACHINE})
-    assert result.evidence == (str(GPUS), str(MACHINE))
+    assert result.evidence == (Evidence("gpus", str(GPUS)), Evidence("machine", str(MACHINE)))
 
 
 class Heard:

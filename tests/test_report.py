@@ -19,6 +19,7 @@ from musadoctor.facts import Gpu, Gpus, Machine, PcieLink, StatedVersion
 from musadoctor.redact import Redaction
 from musadoctor.report import (
     Bug,
+    Evidence,
     Report,
     Result,
     Status,
@@ -132,7 +133,7 @@ def test_redaction_reaches_all_that_a_report_shows() -> None:
                 check("x", layer=Layer.DRIVER, severity="error")(nothing),
                 "failed",
                 (Finding(private, private, Fix(private, (private,))), Finding(private)),
-                (private,),
+                (Evidence("python", private),),
                 private,
                 None,
                 private,

@@ -57,7 +57,7 @@ def _result(result: Result) -> JSON:
             }
             for finding in result.findings
         ],
-        "evidence": list(result.evidence),
+        "evidence": [{"fact": e.fact, "text": e.text} for e in result.evidence],
         "reason": result.reason,
         "caused_by": result.caused_by,
         "docs_url": docs_url(check),

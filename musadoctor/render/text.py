@@ -6,7 +6,7 @@ prompt, causes first.
 
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TextIO
 
 from rich.console import Console
@@ -36,6 +36,20 @@ VERDICT_STYLES: dict[Verdict, str] = {
     "broken": "bold red",
     "unknown": "bold magenta",
 }
+SHOWN: dict[Layer, tuple[str, ...]] = {
+    Layer.MACHINE: ("machine",),
+    Layer.HARDWARE: ("gpus",),
+    Layer.DRIVER: ("kernel_driver", "gmi", "device_nodes"),
+    Layer.CONTAINER: ("container",),
+    Layer.TOOLKIT: ("toolkit", "mudnn", "mccl"),
+    Layer.ENVIRONMENT: ("environment",),
+    Layer.LIBRARIES: ("user_driver", "musa_info"),
+    Layer.PYTHON: ("python",),
+    Layer.TORCH: ("torch_build", "torch_import"),
+    Layer.TORCH_MUSA: ("torch_musa_build", "torch_musa"),
+    Layer.COLLECTIVES: ("collectives",),
+}
+"""The facts that stand for a layer on its green line."""
 LABEL = 13
 NARROWEST, WIDEST = 40, 100
 
@@ -62,7 +76,7 @@ class TextReport:
         self._quiet = quiet
         self._redaction = redaction
         self._status = status if status is not None and status.isatty() and not quiet else None
-        self._shown: set[str] = set()
+        self._known: dict[str, str] = {}
         self._begun = False
 
     def decided(self, layer: Layer, results: Sequence[Result]) -> None:
@@ -71,12 +85,13 @@ class TextReport:
             return
         self._clear()
         self._begin()
+        self._known.update((e.fact, self._text(e.text)) for r in results for e in r.evidence)
         shown = [r for r in results if not r.reason.startswith("ignored:")]
         if self._verbose:
             for result in shown:
                 self._line(_state(result), result.check.id, self._explanation(result))
         elif shown:
-            state, texts = self._layer(shown)
+            state, texts = self._layer(layer, shown)
             self._line(state, str(layer).replace("_", "-"), texts)
 
     def waiting(self, facts: Sequence[str], seconds: float) -> None:
@@ -127,22 +142,19 @@ class TextReport:
             self._begun = True
             self._print(Text(f"musadoctor {__version__}", "bold"))
 
-    def _layer(self, results: Sequence[Result]) -> tuple[str, list[str]]:
+    def _layer(self, layer: Layer, results: Sequence[Result]) -> tuple[str, list[str]]:
         """One mark and a few lines for all checks of a layer."""
         failed = sorted((r for r in results if r.status == "failed"), key=rank)
-        unknown = [r for r in results if r.status == "unknown"]
         if failed:
-            texts = [self._brief(result) for result in failed]
-            return min((_state(r) for r in failed), key=list(MARKS).index), texts
-        evidence = self._fresh(line for r in results if r.status == "passed" for line in r.evidence)
-        if any(r.check.severity == "error" for r in unknown):
-            reasons = dict.fromkeys(self._text(r.reason) for r in unknown)
-            return "unknown", list(reasons)
-        if any(r.status == "passed" for r in results):
-            return "passed", evidence or ["as above"]
-        if unknown:
+            return _state(failed[0]), [self._brief(result) for result in failed]
+        unknown = [r for r in results if r.status == "unknown"]
+        passed = [r for r in results if r.status == "passed"]
+        if any(r.check.severity == "error" for r in unknown) or (unknown and not passed):
             return "unknown", list(dict.fromkeys(self._text(r.reason) for r in unknown))
-        return "skipped", [self._text(results[0].reason)]
+        if not passed:
+            return "skipped", [self._text(results[0].reason)]
+        shown = [self._known[name] for name in SHOWN[layer] if name in self._known]
+        return "passed", shown or [f"{len(passed)} checks passed"]
 
     def _brief(self, result: Result) -> str:
         if result.caused_by:
@@ -151,15 +163,10 @@ class TextReport:
 
     def _explanation(self, result: Result) -> list[str]:
         if result.status == "passed":
-            return [self._text(line) for line in result.evidence] or ["nothing to say against it"]
+            return [self._text(e.text) for e in result.evidence]
         if result.status == "failed":
             return [self._brief(result)]
         return [self._text(result.reason)]
-
-    def _fresh(self, lines: Iterator[str]) -> list[str]:
-        fresh = [line for line in dict.fromkeys(lines) if line and line not in self._shown]
-        self._shown.update(fresh)
-        return [self._text(line) for line in fresh]
 
     def _cause(self, number: int, cause: Result, results: Sequence[Result]) -> None:
         check = cause.check
