@@ -5,7 +5,10 @@ to the answer. Answers are kept as the machine gave them, so that a later versio
 can learn more from an old recording.
 """
 
+# ruff: noqa: D102 - System tells what each question means
+
 import json
+import re
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
@@ -54,9 +57,12 @@ class Recorder:
         with self._lock:
             lock = self._asking.setdefault(key, threading.Lock())
         with lock:
-            if key not in self._answers:
-                self._answers[key] = cast("Answer", ask())
-            return cast("T", self._answers[key])
+            if key in self._answers:
+                return cast("T", self._answers[key])
+            answer = ask()
+            with self._lock:
+                self._answers[key] = cast("Answer", answer)
+            return answer
 
     def run(self, command: Command) -> Ran:
         return self._once("runs", command.key, lambda: self._system.run(command))
@@ -70,7 +76,7 @@ class Recorder:
     def stat(self, path: str) -> Stat | Failure:
         return self._once("stats", path, lambda: self._system.stat(path))
 
-    def env(self, name: str) -> str | None | Failure:
+    def env(self, name: str) -> str | Failure | None:
         return self._once("variables", name, lambda: self._system.env(name))
 
     def find(self, name: str) -> Found | Failure:
@@ -102,7 +108,11 @@ def write_recording(
     taken: str,
     redaction: Redaction | None,
 ) -> str:
-    """The text of a recording; with a ``redaction``, without private data."""
+    """The text of a recording; with a ``redaction``, without private data.
+
+    Subjects are redacted as well: they are paths and command lines, and the probes will ask for
+    them by what the redacted answers name.
+    """
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -110,12 +120,21 @@ def write_recording(
         "taken": taken,
         "redacted": redaction is not None,
     }
-    body = answers
+    body = dict(answers)
     if redaction is not None:
-        body = redaction.value(dict(answers))
+        body = {
+            kind: {
+                redaction.text(subject): redaction.value(answer, subject)
+                for subject, answer in table.items()
+            }
+            for kind, table in answers.items()
+        }
         for platform in body.get("platform", {}).values():
-            platform["host_name"] = None
-    return json.dumps({**header, "answers": body}, ensure_ascii=False, indent=1) + "\n"
+            if "host_name" in platform:
+                platform["host_name"] = None
+    text = json.dumps({**header, "answers": body}, ensure_ascii=False, indent=1) + "\n"
+    # Python's way with file names that are no UTF-8; no file takes them as they are.
+    return re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class Recording:
@@ -136,14 +155,15 @@ class Recording:
                 f'{name}: expected a recording (a JSON object with "format": "{FORMAT}"), '
                 "as `musadoctor capture` writes it"
             )
-        if data.get("version") != VERSION:
-            raise RecordingError(
-                f"{name}: recording version {data.get('version')!r}, this musadoctor reads {VERSION}"
-            )
+        version = data.get("version")
+        if version != VERSION:
+            found = version if type(version) is int else _WORDS[type(version)]
+            raise RecordingError(f"{name}: expected recording version {VERSION}, found {found}")
         answers = data.get("answers")
         if not isinstance(answers, dict):
             raise RecordingError(f'{name}: expected "answers" to be an object')
-        self.taken = str(data.get("taken", "an unknown day"))
+        taken = data.get("taken")
+        self.taken = taken if isinstance(taken, str) else "on an unknown day"
         # A host that was written by hand says all that is there.
         self._closed = data.get("unlisted") == "not there"
         self._answers = _decode_all(cast("dict[str, object]", answers), name)
@@ -153,8 +173,8 @@ class Recording:
         """A machine that gives these answers; ``closed`` means that all else is not there."""
         recording = cls.__new__(cls)
         recording.taken = ""
-        recording._closed = closed
-        recording._answers = {
+        recording._closed = closed  # noqa: SLF001 - its own
+        recording._answers = {  # noqa: SLF001
             (kind, subject): cast("Answer", answer)
             for kind, table in tables.items()
             for subject, answer in table.items()
@@ -172,9 +192,7 @@ class Recording:
     def run(self, command: Command) -> Ran:
         missing = Ran("not there", note=f"no {command.program}")
         ran = self._recall("runs", command.key, missing)
-        if isinstance(ran, Failure):
-            return Ran("not in this recording", note=ran.detail)
-        return ran
+        return Ran(ran.kind, note=ran.detail) if isinstance(ran, Failure) else ran
 
     def read(self, path: str) -> str | Failure:
         return self._recall("files", path, cast("str", _no(path)))
@@ -185,7 +203,7 @@ class Recording:
     def stat(self, path: str) -> Stat | Failure:
         return self._recall("stats", path, cast("Stat", _no(path)))
 
-    def env(self, name: str) -> str | None | Failure:
+    def env(self, name: str) -> str | Failure | None:
         return self._recall("variables", name, cast("str | None", None))
 
     def find(self, name: str) -> Found | Failure:
@@ -236,17 +254,16 @@ def _decode_all(tables: dict[str, object], name: str) -> dict[tuple[str, str], A
         for subject, answer in cast("dict[str, object]", table).items():
             try:
                 decoded[kind, subject] = _decode(kind, answer)
-            except (TypeError, KeyError, ValueError) as error:
-                raise RecordingError(
-                    f"{name}: cannot read answers.{kind}[{subject!r}]: {error}"
-                ) from None
+            except TypeError as error:  # noqa: PERF203 - it has to name the subject
+                where = f"answers.{kind}[{json.dumps(subject)}]"
+                raise RecordingError(f"{name}: {where}: {error}") from None
     return decoded
 
 
 def _decode(kind: str, answer: object) -> Answer:
     if isinstance(answer, dict) and "failure" in answer:
         fields = cast("dict[str, object]", answer)
-        return Failure(_text(fields["failure"]), _text(fields["detail"]))
+        return Failure(_text(fields["failure"]), _text(fields.get("detail")))
     if kind == "files":
         return _text(answer)
     if kind == "variables":
@@ -254,7 +271,7 @@ def _decode(kind: str, answer: object) -> Answer:
     if kind == "folders":
         return _texts(answer)
     if not isinstance(answer, dict):
-        raise TypeError(f"expected an object, found {type(answer).__name__}")
+        raise _expected("an object", answer)
     fields = cast("dict[str, object]", answer)
     if kind == "loader_cache":
         return {key: _text(value) for key, value in fields.items()}
@@ -265,31 +282,50 @@ def _record(record: type[Ran | Stat | Found | Elf | Platform], fields: dict[str,
     """Build a record from JSON, each field checked against its annotation."""
     known: dict[str, Any] = {}
     for field, annotation in record.__annotations__.items():
-        if field not in fields:
-            continue
-        value = fields[field]
-        if annotation == tuple[str, ...]:
-            value = _texts(value)
-        elif annotation is float and type(value) is int:
-            value = float(value)
-        elif not isinstance(value, annotation) or (
-            isinstance(value, bool) and annotation is not bool
-        ):
-            raise TypeError(f"{field} is {value!r}")
-        known[field] = value
+        if field in fields:
+            known[field] = _field(field, annotation, fields[field])
+        elif field not in record._field_defaults:
+            raise TypeError(f'expected "{field}", found none')
     return record(**known)
+
+
+def _field(field: str, annotation: Any, value: object) -> object:  # noqa: ANN401 - typing's own
+    if annotation == tuple[str, ...]:
+        return _texts(value)
+    if annotation is float and type(value) is int:
+        return value
+    if isinstance(value, bool) == (annotation is bool) and isinstance(value, annotation):
+        return value
+    raise _expected(f'"{field}" to be {_WORDS[annotation]}', value)
 
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"expected a text, found {type(value).__name__}")
+        raise _expected("a string", value)
     return value
 
 
 def _texts(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
-        raise TypeError(f"expected a list, found {type(value).__name__}")
+        raise _expected("a list of strings", value)
     return tuple(_text(item) for item in cast("list[object]", value))
+
+
+_WORDS: dict[Any, str] = {
+    str: "a string",
+    int: "an integer",
+    bool: "true or false",
+    float: "a number",
+    str | None: "a string or null",
+    int | None: "an integer or null",
+    dict: "an object",
+    list: "a list",
+    type(None): "null",
+}
+
+
+def _expected(what: str, found: object) -> TypeError:
+    return TypeError(f"expected {what}, found {_WORDS[type(found)]}")
 
 
 def read_recording(path: str) -> Recording:
@@ -299,11 +335,14 @@ def read_recording(path: str) -> Recording:
         RecordingError: the file cannot be read, is too large, or is no recording.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read(MOST_BYTES + 1)
-    except (OSError, UnicodeDecodeError) as error:
-        words = error.strerror if isinstance(error, OSError) else f"not UTF-8 text: {error.reason}"
-        raise RecordingError(f"{path}: {words}") from None
-    if len(text) > MOST_BYTES:
+        with open(path, "rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise RecordingError(f"{path}: {error.strerror}") from None
+    if len(data) > MOST_BYTES:
         raise RecordingError(f"{path}: larger than {MOST_BYTES >> 20} MiB, so no recording")
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise RecordingError(f"{path}: expected a recording, found no UTF-8 text") from None
     return Recording(text, path)

@@ -2,25 +2,50 @@
 
 Home folders become ``~`` (so that a command can still be copied), other people's homes
 ``/home/user``; host names, IP and MAC addresses, UUIDs and serial numbers become a word for what
-they were. Only values are redacted, never keys, and never a user's bare name: it may be ``root``
-or ``musa``, and those words mean other things too.
+they were. Keys are never redacted, nor is a user's bare name in running text: it may be ``root``
+or ``musa``, and those words mean other things too. To redact twice changes nothing.
 """
 
+import json
 import re
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, cast
 
 UUID = "00000000-0000-0000-0000-000000000000"
 
-_UUID = re.compile(r"(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b")
-_SERIAL = re.compile(r"(?i)(serial[ _]?(?:number|no\.?)?\"?\s*[:=]\s*\"?)(?!N/A)[\w-]{4,}")
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s@:]+(?::[^/\s@]*)?@")
-_HOMES = re.compile(r"(?<![\w.~-])/(home|Users)/(?!user\b)[^/\s:\"',;)]+")
-# Not a version number: those follow a name, "==", "-" or "Version:".
-_IPV4 = re.compile(r"(?<![\w.=+~<>-])(?<!ersion: )(?<!ersion:)(?:\d{1,3}\.){3}\d{1,3}(?![\w.-])")
-_IPV6 = re.compile(r"(?i)(?<![\w:.])(?:[0-9a-f]{1,4}:){3,7}(?::?[0-9a-f]{1,4})+(?![\w:.])")
-_MAC = re.compile(r"(?i)(?<![\w:-])(?:[0-9a-f]{2}:){5}[0-9a-f]{2}(?![\w:-])")
-_PUBLIC_ADDRESSES = {"127.0.0.1", "0.0.0.0"}  # noqa: S104 - not bound to, only left readable
-_TELLING_NOTHING = {"localhost", "ubuntu", "debian", "linux", "docker", "root", "musa", "host"}
+_UUID = re.compile(r"(?i)(?<![a-z0-9])[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}(?![a-z0-9])")
+_SERIAL = re.compile(
+    r"(?i)(serial(?:[ _-]?(?:number|no\.?))?[\"']?[ \t]*[:=][ \t]*[\"']?)"
+    r"(?!N/A\b|null\b|None\b)[^\s\"',;}]+"
+)
+_SERIAL_KEY = re.compile(r"(?i).*serial(?:[ _-]?(?:number|no\.?))?")
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s\"'<>]*@")
+_HOMES = re.compile(r"/(home|Users)/[^/\s:\"',;)\]}<>]+")
+_MAC = re.compile(r"(?i)(?<![\w:])(?:[0-9a-f]{2}:){5,}[0-9a-f]{2}(?![\w:])")
+# Global, private and link-local addresses begin so; a PCI address or a time of day never does.
+_IPV6 = re.compile(
+    r"(?i)(?<![\w:.])[23f][0-9a-f]{3}"
+    r"(?:(?::[0-9a-f]{1,4}){7}|(?::[0-9a-f]{1,4}){0,6}::(?:[0-9a-f]{1,4}:)*(?:[0-9a-f]{1,4})?)"
+    r"(?![\w:])"
+)
+# 10.3.2.106 is an address, and the number of a curand: what stands before it decides. One that
+# begins with a single digit, as 9.1.0.70, is a version unless it stands in a URL or has a port.
+_OCTET = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
+_IPV4 = re.compile(
+    r"(?<![\w.+~<>-])(?<![=~<>!]=)(?:(?<=://)|(?=[\d.]{7,15}:\d)|(?=\d\d))"
+    rf"{_OCTET}(?:\.{_OCTET}){{3}}(?![\w-]|\.\w)"
+)
+_NAMED = re.compile(r"(?i)(?:version|nccl|\b(?:nvidia|cud)[\w-]*|[-_]cu\d+)[^\w\n]{1,60}\Z")
+_KEPT_ADDRESSES = ("127.0.0.1", "0.0.0.0")  # noqa: S104 - not bound to, only left readable
+
+_SYSTEM_FOLDER = re.compile(
+    r"|/root|/(?:home|mnt|opt|run|srv|tmp|var)|/(?:bin|boot|dev|etc|lib\w*|proc|sbin|sys|usr)(?:/.*)?"
+)
+_TELLING_NOTHING = {
+    *("localhost", "host", "user", "root", "node", "server", "master", "worker", "test", "linux"),
+    *("ubuntu", "debian", "docker", "python", "torch", "pytorch", "cuda", "musa", "mthreads"),
+    *("video", "render", "redacted"),
+}
+_SHORTEST_NAME = 4
 
 Value = TypeVar("Value")
 
@@ -33,26 +58,67 @@ class Redaction(NamedTuple):
 
     def text(self, text: str) -> str:
         """``text`` without private data."""
-        if self.home and self.home not in {"/", "/root"}:
-            text = re.sub(rf"(?<![\w.~-]){re.escape(self.home)}(?=/|$|[\s:\"',;)])", "~", text)
-        text = _HOMES.sub(r"/\1/user", text)
-        if self.host_name and self.host_name.lower() not in _TELLING_NOTHING:
-            for name in dict.fromkeys((self.host_name, self.host_name.partition(".")[0])):
-                text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", "host", text)
-        text = _CREDENTIALS.sub("", text)
-        text = _UUID.sub(UUID, text)
-        text = _SERIAL.sub(r"\1REDACTED", text)
-        text = _MAC.sub("00:00:00:00:00:00", text)
-        text = _IPV6.sub("::1", text)
-        return _IPV4.sub(lambda m: m[0] if m[0] in _PUBLIC_ADDRESSES else "x.x.x.x", text)
+        return _without_addresses(self._without_names(text))
 
-    def value(self, value: Value) -> Value:
-        """A JSON value with all its texts redacted, keys left alone."""
+    def value(self, value: Value, key: str = "") -> Value:
+        """A JSON value with all its texts redacted, keys left alone.
+
+        ``key`` is what the value is called: of a serial number or a group, the text alone does not
+        tell what it is.
+        """
         redacted: object = value
         if isinstance(value, str):
-            redacted = self.text(value)
+            redacted = self._called(key, value)
         elif isinstance(value, dict):
-            redacted = {key: self.value(inner) for key, inner in value.items()}
+            items = cast("dict[str, object]", value).items()
+            redacted = {name: self.value(inner, name) for name, inner in items}
         elif isinstance(value, (list, tuple)):
-            redacted = [self.value(inner) for inner in value]
-        return redacted  # type: ignore[return-value]
+            redacted = [self.value(inner, key) for inner in cast("list[object]", value)]
+        return cast("Value", redacted)
+
+    def _called(self, key: str, text: str) -> str:
+        if _SERIAL_KEY.fullmatch(key) and text not in {"", "N/A"}:
+            return "REDACTED"
+        if key in {"group", "groups"} and text == self._user:
+            return "user"
+        if key.lower().endswith("version"):
+            return self._without_names(text)
+        return self.text(text)
+
+    @property
+    def _folder(self) -> str:
+        """The home folder, empty where it is the system's."""
+        folder = (self.home or "").rstrip("/")
+        return "" if _SYSTEM_FOLDER.fullmatch(folder) else folder
+
+    @property
+    def _user(self) -> str:
+        name = self._folder.rpartition("/")[2]
+        return "" if name.lower() in _TELLING_NOTHING else name
+
+    def _without_names(self, text: str) -> str:
+        if folder := self._folder:
+            for written in dict.fromkeys((folder, json.dumps(folder)[1:-1])):
+                text = re.sub(rf"(?<![\w.~-]){re.escape(written)}(?![\w~-]|\.\w)", "~", text)
+        text = _HOMES.sub(r"/\1/user", text)
+        full = self.host_name or ""
+        for name in dict.fromkeys((full, full.partition(".")[0])):
+            known = name.isdigit() or name.lower() in _TELLING_NOTHING
+            if len(name) >= _SHORTEST_NAME and not known:
+                domain = r"(?:\.[A-Za-z][\w-]*)*"
+                text = re.sub(rf"(?<![\w.-]){re.escape(name)}{domain}(?![\w-])", "host", text)
+        return text
+
+
+def _without_addresses(text: str) -> str:
+    text = _CREDENTIALS.sub("", text)
+    text = _UUID.sub(UUID, text)
+    text = _SERIAL.sub(r"\1REDACTED", text)
+    text = _MAC.sub("00:00:00:00:00:00", text)
+    text = _IPV6.sub("::1", text)
+    return _IPV4.sub(_without_address, text)
+
+
+def _without_address(found: "re.Match[str]") -> str:
+    before = found.string[max(0, found.start() - 100) : found.start()]
+    return found[0] if found[0] in _KEPT_ADDRESSES or _NAMED.search(before) else "x.x.x.x"
