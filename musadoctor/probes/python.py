@@ -35,7 +35,7 @@ def python(system: System) -> PythonFact:
 
 def child_source(name: str) -> str:
     """The source of one of the children beside this module."""
-    source = pkgutil.get_data(__package__, name)
+    source = pkgutil.get_data("musadoctor.probes", name)
     assert source is not None
     return source.decode("utf-8")
 
@@ -65,7 +65,7 @@ def ending(ran: Ran) -> str:
     return f"{how} ({last[0][:_LONGEST_LINE]})" if last else how
 
 
-def _choose(system: System) -> tuple[str, str] | Unknown:
+def _choose(system: System) -> tuple[str, str] | Unknown:  # noqa: PLR0911 - one a rule
     """The interpreter's path, and why it is that one."""
     platform = system.platform()
     chosen, own = (

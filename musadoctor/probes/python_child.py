@@ -8,19 +8,23 @@ import json
 import os
 import sys
 
-facts = {"version": ".".join(str(part) for part in sys.version_info[:3])}
+version = ".".join(str(part) for part in sys.version_info[:3])
+answer = json.dumps({"version": version})
 if sys.version_info >= (3, 8):  # noqa: UP036 - older ones run this too
     from importlib.machinery import EXTENSION_SUFFIXES
 
     if sys.path[:1] == [""]:
         del sys.path[0]  # the working directory, which -c puts there
-    facts.update(
-        implementation=sys.implementation.name,
-        cache_tag=sys.implementation.cache_tag,
-        extension_suffixes=EXTENSION_SUFFIXES,
-        abiflags=sys.abiflags,
-        prefix=sys.prefix,
-        base_prefix=sys.base_prefix,
-        search_path=[os.path.abspath(entry) for entry in sys.path if isinstance(entry, str)],
+    answer = json.dumps(
+        {
+            "version": version,
+            "implementation": sys.implementation.name,
+            "cache_tag": sys.implementation.cache_tag,
+            "extension_suffixes": EXTENSION_SUFFIXES,
+            "abiflags": sys.abiflags,
+            "prefix": sys.prefix,
+            "base_prefix": sys.base_prefix,
+            "search_path": [os.path.abspath(str(entry)) for entry in sys.path],
+        }
     )
-os.write(int(sys.argv[-1]), (json.dumps(facts) + "\n").encode("ascii"))
+os.write(int(sys.argv[-1]), (answer + "\n").encode("ascii"))
