@@ -41,7 +41,8 @@ class InjectedFile(NamedTuple):
 
     path: str
     state: str
-    """``ok``, ``empty`` (0 bytes), ``dangling`` (a link to nothing) or ``missing``."""
+    """``ok``, ``empty`` (0 bytes), ``dangling`` (a link to nothing), ``folder`` (what docker makes
+    where the source of a mount is not there), ``other`` or ``missing``."""
 
     def __str__(self) -> str:
         return f"{self.path} ({self.state})"

@@ -111,7 +111,7 @@ def mount_signs(text: str) -> list[Sign]:
                 break
         else:
             if place == "/" and kind in {"overlay", "aufs", "fuse-overlayfs"}:
-                signs.append(Sign(f"/ is an {kind}", None))
+                signs.append(Sign(f"/ is of type {kind}", None))
     return signs
 
 
@@ -185,4 +185,4 @@ def _state(stat: Stat | Failure) -> str:
         return "missing" if stat.kind == NOT_THERE else ""
     if stat.kind == "file":
         return "ok" if stat.size else "empty"
-    return stat.kind
+    return "other" if stat.kind == "device" else stat.kind

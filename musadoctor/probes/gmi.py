@@ -153,7 +153,7 @@ def _judge(run: _Run) -> ToolAnswer | Unknown:
     if error:
         return ToolAnswer(command.key, code, error)
     if code != 0:
-        return ToolAnswer(command.key, code, complaint(ran))
+        return ToolAnswer(command.key, code, complaint(ran, understood=table.recognised))
     if table.recognised:
         return ToolAnswer(command.key, code, None)
     if not ran.out.strip() and not ran.err.strip():

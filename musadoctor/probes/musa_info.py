@@ -101,9 +101,10 @@ def _judge(command: str, ran: Ran) -> ToolAnswer | Unknown:
     for line in (*lines(ran.out), *lines(ran.err)):
         if line.strip().startswith("error:"):
             return ToolAnswer(command, code, line.strip())
+    understood = "compiler:" in ran.out or bool(parse(ran.out, command).devices)
     if code != 0:
-        return ToolAnswer(command, code, complaint(ran))
-    if parse(ran.out, command).devices or "compiler:" in ran.out:
+        return ToolAnswer(command, code, complaint(ran, understood=understood))
+    if understood:
         return ToolAnswer(command, code, None)
     if not ran.out.strip() and not ran.err.strip():
         return ToolAnswer(command, code, "no output")

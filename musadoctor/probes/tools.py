@@ -48,7 +48,12 @@ def not_startable(system: System, command: Command, path: str, note: str) -> Too
     return ToolAnswer(command.key, CANNOT_EXECUTE, f"{path} is an empty file" if empty else note)
 
 
-def complaint(ran: Ran) -> str:
-    """The line that best tells why a program failed without a line known to be an error."""
-    said = [line.strip() for text in (ran.err, ran.out) for line in lines(text)]
-    return next((line for line in said if line), f"exit code {ran.code}, no output")
+def complaint(ran: Ran, *, understood: bool = False) -> str:
+    """The line that best tells why a program failed, where none is known to be an error.
+
+    ``understood`` output is what the program is for, and complains of nothing.
+    """
+    texts = (ran.err,) if understood else (ran.err, ran.out)
+    said = [line.strip() for text in texts for line in lines(text)]
+    how = f"exit code {ran.code}" if understood else f"exit code {ran.code}, no output"
+    return next((line for line in said if line), how)
