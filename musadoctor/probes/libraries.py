@@ -186,6 +186,6 @@ def _only_sonames(
 def _of_python(system: System, name: str) -> bool:
     """Whether the examined interpreter's own ``lib`` has it, as with MKL from pip or conda."""
     interpreter = python(system)
-    if not isinstance(interpreter, Python):
-        return False
-    return not isinstance(system.elf(f"{interpreter.prefix}/lib/{name}"), Failure)
+    return isinstance(interpreter, Python) and not isinstance(
+        system.elf(f"{interpreter.prefix}/lib/{name}"), Failure
+    )
