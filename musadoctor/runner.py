@@ -34,6 +34,8 @@ _START_FAILURES = {
     # The file was there a moment ago, so it is its interpreter or loader that is not.
     errno.ENOENT: "wrong format",
 }
+_abandoned: list["subprocess.Popen[bytes]"] = []
+"""Held, for Python warns of a process that is forgotten while it lives."""
 _COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
@@ -88,6 +90,8 @@ def run(
         process.stderr.close()
         _close(pipe[:1])
 
+    if process.returncode is None:
+        _abandoned.append(process)
     status, note = _judge(process.returncode, stopped, stuck, limit)
     if seen > sum(map(len, kept.values())):
         note = f"{note}, cut: {seen} bytes" if note else f"output cut: {seen} bytes"
