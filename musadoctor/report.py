@@ -89,11 +89,11 @@ class Report(NamedTuple):
         return "degraded" if "warning" in severities else "healthy"
 
 
-def rank(result: Result) -> tuple[bool, int, int, str]:
-    """Errors first; then the lowest broken layer, the severity, and the id for a stable order."""
+def rank(result: Result) -> tuple[bool, int, int, bool, str]:
+    """Errors first; then the lowest broken layer, the severity, symptoms last, a stable order."""
     check = result.check
     weight = SEVERITIES.index(check.severity)
-    return check.severity != "error", int(check.layer), weight, check.id
+    return check.severity != "error", int(check.layer), weight, check.symptom, check.id
 
 
 def exit_code(report: Report, *, fail_on: Severity, strict: bool) -> int:

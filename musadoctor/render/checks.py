@@ -49,7 +49,7 @@ def page(check: Check) -> str:
     """The documentation of one check in Markdown, from its docstring."""
     lines = (check.function.__doc__ or "").strip().splitlines()
     body = [line.removeprefix("    ").rstrip() for line in lines[1:]]
-    facts = ", ".join(f"`{name}`" for name in check.needs) or "none"
+    facts = ", ".join(f"`{name}`" for name in check.needs) or "nothing"
     head = [
         f"# {check.id}",
         "",

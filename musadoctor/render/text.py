@@ -14,6 +14,7 @@ from rich.text import Text
 
 from musadoctor import __version__
 from musadoctor.api import Finding, Layer, Severity
+from musadoctor.plugins import plugin_broken
 from musadoctor.redact import Redaction
 from musadoctor.report import Report, Result, Verdict, rank
 
@@ -51,6 +52,7 @@ SHOWN: dict[Layer, tuple[str, ...]] = {
 }
 """The facts that stand for a layer on its green line."""
 LABEL = 13
+VERBOSE_LABEL = 34
 NARROWEST, WIDEST = 40, 100
 
 
@@ -63,10 +65,14 @@ class TextReport:
         *,
         verbose: bool = False,
         quiet: bool = False,
+        subject: str = "",
         redaction: Redaction | None = None,
         status: TextIO | None = None,
     ) -> None:
-        """Print on ``stream``, and the live line on ``status`` where that is a terminal."""
+        """Print on ``stream``, and the live line on ``status`` where that is a terminal.
+
+        ``subject`` is what is examined where it is not this host.
+        """
         self._console = Console(
             file=stream, highlight=False, markup=False, emoji=False, soft_wrap=True
         )
@@ -78,6 +84,7 @@ class TextReport:
         self._status = status if status is not None and status.isatty() and not quiet else None
         self._known: dict[str, str] = {}
         self._begun = False
+        self._subject = subject
 
     def decided(self, layer: Layer, results: Sequence[Result]) -> None:
         """Print the lines of a layer."""
@@ -87,12 +94,13 @@ class TextReport:
         self._begin()
         self._known.update((e.fact, self._text(e.text)) for r in results for e in r.evidence)
         shown = [r for r in results if not r.reason.startswith("ignored:")]
-        if self._verbose:
+        if self._verbose and shown:
+            self._print(Text(f" {_name(layer)}", STYLES["dim"]))
             for result in shown:
                 self._line(_state(result), result.check.id, self._explanation(result))
         elif shown:
             state, texts = self._layer(layer, shown)
-            self._line(state, str(layer).replace("_", "-"), texts)
+            self._line(state, _name(layer), texts)
 
     def waiting(self, facts: Sequence[str], seconds: float) -> None:
         """Renew the live line."""
@@ -108,7 +116,7 @@ class TextReport:
         if not self._quiet:
             self._begin()
             for result in report.results:
-                if result.check.id == "plugin-broken":
+                if result.check.id == plugin_broken.id:
                     self._line("unknown", "plugin", [result.reason])
         self._findings("Fix first", "error", report)
         if not self._quiet:
@@ -140,7 +148,10 @@ class TextReport:
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
-            self._print(Text(f"musadoctor {__version__}", "bold"))
+            heading = Text(f"musadoctor {__version__}", "bold")
+            if self._subject:
+                heading.append(f" on {self._subject}", "not bold")
+            self._print(heading)
 
     def _layer(self, layer: Layer, results: Sequence[Result]) -> tuple[str, list[str]]:
         """One mark and a few lines for all checks of a layer."""
@@ -154,7 +165,7 @@ class TextReport:
         if not passed:
             return "skipped", [self._text(results[0].reason)]
         shown = [self._known[name] for name in SHOWN[layer] if name in self._known]
-        return "passed", shown or [f"{len(passed)} checks passed"]
+        return "passed", shown or [f"passed: {', '.join(r.check.id for r in passed)}"]
 
     def _brief(self, result: Result) -> str:
         if result.caused_by:
@@ -165,7 +176,8 @@ class TextReport:
         if result.status == "passed":
             return [self._text(e.text) for e in result.evidence]
         if result.status == "failed":
-            return [self._brief(result)]
+            follows = f" (follows from {result.caused_by})" if result.caused_by else ""
+            return [result.check.title + follows]
         return [self._text(result.reason)]
 
     def _cause(self, number: int, cause: Result, results: Sequence[Result]) -> None:
@@ -231,7 +243,7 @@ class TextReport:
 
     def _line(self, state: str, label: str, texts: Sequence[str]) -> None:
         """A mark, a label, and texts in a column of their own."""
-        width = max(LABEL, len(label) + 1) if self._verbose else LABEL
+        width = max(VERBOSE_LABEL if self._verbose else LABEL, len(label) + 1)
         indent = " " * (3 + width)
         wrapped = [part for text in texts for part in self._wrap(text, indent)] or [""]
         for index, part in enumerate(wrapped):
@@ -283,9 +295,10 @@ class TextReport:
 
 def render(report: Report, stream: TextIO, *, verbose: bool = False, quiet: bool = False) -> None:
     """Print a finished report, as for a recording."""
-    printer = TextReport(stream, verbose=verbose, quiet=quiet)
+    printer = TextReport(stream, verbose=verbose, quiet=quiet, subject=report.vantage.note)
+    checked = [r for r in report.results if r.check is not plugin_broken]
     for layer in Layer:
-        if members := [r for r in report.results if r.check.layer == layer]:
+        if members := [r for r in checked if r.check.layer == layer]:
             printer.decided(layer, members)
     printer.finish(report)
 
@@ -295,6 +308,10 @@ def _state(result: Result) -> str:
     if result.status == "failed" and result.check.severity != "error":
         return "warning"
     return result.status
+
+
+def _name(layer: Layer) -> str:
+    return str(layer).replace("_", "-")
 
 
 def _subject(fact: str) -> str:

@@ -218,8 +218,8 @@ def table(card: Card, count: int, software: Software) -> str:
     for index, address in enumerate(addresses(count)):
         rows += [
             frame,
-            f"{f'{index:<5}{card.name}':<{column + 1}}|0000{address:<16}|0%    "
-            f"0MiB({card.memory_mib}MiB)",
+            f"{f'{index:<5}{card.name}':<{column + 1}}|0000{address:<16}"
+            + f"|0%    0MiB({card.memory_mib}MiB)",
             f"{kind:<{column + 1}}|16x(16x)            |48C   YES",
             f"{'':<{column + 22}}|      {ecc}",
         ]
@@ -517,7 +517,7 @@ def distribution(
     }
 
 
-def stat(  # noqa: PLR0913 - the fields of an answer
+def stat(
     kind: str,
     *,
     size: int = 4096,
