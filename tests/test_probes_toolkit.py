@@ -250,6 +250,7 @@ def test_a_whole_toolkit() -> None:
         ({f"{M520}/lib": []}, "no libraries in lib"),
         ({f"{M520}/lib": ["libmudnn.so.3"]}, "no libmusart in lib"),
         ({f"{M520}/bin": [], f"{M520}/lib": []}, "no bin/mcc, no libraries in lib"),
+        ({f"{M520}/bin": ["mcu"], f"{M520}/lib": []}, "no bin/mcc, no libraries in lib"),
         (
             {f"{M520}/lib": Failure(NOT_ALLOWED, f"{M520}/lib: Permission denied")},
             f"{M520}/lib: Permission denied",

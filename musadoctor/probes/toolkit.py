@@ -208,9 +208,8 @@ def read_tree(system: System, root: str) -> ToolkitFact:
     real = stat.real or root
     programs, no_programs = _names(system, f"{real}/bin", "no bin/mcc")
     names, no_names = _names(system, f"{real}/lib", "no libraries in lib")
-    problems = [no_programs, no_names]
-    if programs and "mcc" not in programs:
-        problems.append("no bin/mcc")
+    no_mcc = "no bin/mcc" if programs and "mcc" not in programs else ""
+    problems = [no_programs, no_mcc, no_names]
     libraries = tuple(name for name in names if _LIBRARY.fullmatch(name))
     if names and not _runtimes(libraries):
         problems.append("no libmusart in lib")
