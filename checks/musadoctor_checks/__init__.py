@@ -1,0 +1,1 @@
+"""The built-in checks of musadoctor, a package of checks like any other."""

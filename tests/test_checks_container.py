@@ -1,0 +1,145 @@
+"""The checks of a container: what they fire on, stay silent on, and cannot tell."""
+
+import pytest
+from given import CARDS, DOCKER, LIBMUSA, advice, fixes, library, said, skipped
+
+from musadoctor.api import (
+    Absent,
+    Check,
+    Container,
+    Environment,
+    InjectedFile,
+    LoadableLibrary,
+    Unknown,
+)
+from musadoctor_checks import container as family
+
+NO_NODES = Absent("no /dev/mtgpu.N, and no node of vendor 1ed5 in /dev/dri")
+NO_LIBMUSA = Absent("no libmusa.so.* in LD_LIBRARY_PATH, the loader's cache or default folders")
+MISSING = Container(
+    "docker",
+    ("/.dockerenv",),
+    (
+        InjectedFile("/usr/lib/x86_64-linux-gnu/libmusa.so", "missing"),
+        InjectedFile("/usr/bin/mthreads-gmi", "missing"),
+    ),
+)
+
+
+def variables(**values: str) -> Environment:
+    return Environment(tuple(values.items()), (), ())
+
+
+@pytest.mark.parametrize(
+    ("environment", "asked"),
+    [
+        (variables(), "MTHREADS_VISIBLE_DEVICES is not set"),
+        (Unknown("not in this recording"), "not in this recording"),
+        (variables(MTHREADS_VISIBLE_DEVICES="all"), "MTHREADS_VISIBLE_DEVICES=all"),
+        (
+            variables(
+                MTHREADS_VISIBLE_DEVICES="0,1", MTHREADS_DRIVER_CAPABILITIES="compute,utility"
+            ),
+            "MTHREADS_VISIBLE_DEVICES=0,1",
+        ),
+        (
+            variables(MTHREADS_VISIBLE_DEVICES="0", MTHREADS_DRIVER_CAPABILITIES="utility"),
+            "MTHREADS_VISIBLE_DEVICES=0, and MTHREADS_DRIVER_CAPABILITIES=utility lacks compute",
+        ),
+    ],
+)
+def test_no_device_nodes(environment: object, asked: str) -> None:
+    (message,) = said(
+        family.container_without_device_nodes,
+        container=DOCKER,
+        device_nodes=NO_NODES,
+        environment=environment,
+    )
+    assert message == f"{NO_NODES.reason}, while the bus has {CARDS}; {asked}"
+
+
+def test_device_nodes_are_there() -> None:
+    assert said(family.container_without_device_nodes, container=DOCKER) == ()
+
+
+@pytest.mark.parametrize(
+    ("runtime", "commands", "word"),
+    [
+        ("docker", ("(cd /usr/bin/musa && sudo ./docker setup $PWD)",), "--runtime=mthreads"),
+        ("kubernetes", (), "mthreads.com/gpu"),
+        ("podman", (), "--device"),
+        (None, (), "--device"),
+    ],
+)
+def test_how_a_container_is_started_depends_on_what_runs_it(
+    runtime: str | None, commands: tuple[str, ...], word: str
+) -> None:
+    facts = {"container": DOCKER._replace(runtime=runtime), "device_nodes": NO_NODES}
+    assert fixes(family.container_without_device_nodes, **facts) == (commands,)
+    assert word in advice(family.container_without_device_nodes, **facts)
+
+
+def test_no_driver_was_passed_in() -> None:
+    (message,) = said(family.container_without_driver, container=MISSING, user_driver=NO_LIBMUSA)
+    assert message == (
+        f"{NO_LIBMUSA.reason}, while the bus has {CARDS}; not here:"
+        " /usr/lib/x86_64-linux-gnu/libmusa.so, /usr/bin/mthreads-gmi;"
+        " MTHREADS_VISIBLE_DEVICES is not set"
+    )
+    assert said(family.container_without_driver, container=MISSING) == ()
+
+
+@pytest.mark.parametrize(
+    ("user_driver", "files", "fires"),
+    [
+        (library("libmusa.so.1.0", "/usr/local/musa/lib"), (), True),
+        (
+            library("libmusa.so.1.0", "/usr/local/musa/lib"),
+            (InjectedFile("/usr/lib/x86_64-linux-gnu/musa/libsrv_um_MUSA.so", "ok"),),
+            False,
+        ),
+        (LIBMUSA, (), False),
+    ],
+)
+def test_old_images_need_a_second_library(
+    user_driver: LoadableLibrary, files: tuple[InjectedFile, ...], *, fires: bool
+) -> None:
+    messages = said(
+        family.container_without_driver,
+        container=DOCKER._replace(files=files),
+        user_driver=user_driver,
+    )
+    assert bool(messages) is fires
+    assert all("needs libsrv_um_MUSA.so" in message for message in messages)
+
+
+@pytest.mark.parametrize(
+    ("state", "shown"),
+    [
+        ("empty", "0 bytes"),
+        ("dangling", "a link to nothing"),
+        ("folder", "a folder"),
+        ("ok", None),
+        ("missing", None),
+    ],
+)
+def test_a_broken_driver_file(state: str, shown: str | None) -> None:
+    path = "/usr/lib/x86_64-linux-gnu/libmusa.so.4.3.1"
+    messages: list[str] = []
+    for runtime, name in (("docker", "docker"), (None, "container")):
+        box = Container(runtime, (), (InjectedFile(path, state),))
+        messages += said(family.container_driver_file_broken, container=box)
+        assert shown is None or messages[-1] == f"{path} is {shown} in this {name}"
+    assert len(messages) == (0 if shown is None else 2)
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        family.container_without_device_nodes,
+        family.container_without_driver,
+        family.container_driver_file_broken,
+    ],
+)
+def test_a_host_is_no_container(check: Check) -> None:
+    assert skipped(check, device_nodes=NO_NODES, user_driver=NO_LIBMUSA)

@@ -1,0 +1,236 @@
+"""The checks of the loader's path: what they fire on, stay silent on, and cannot tell."""
+
+import pytest
+from given import (
+    ALINUX,
+    CARDS,
+    HEALTHY,
+    KYLIN,
+    LIBMUSA,
+    LIBRARIES,
+    S80,
+    S3000,
+    S4000,
+    TOOLKIT,
+    advice,
+    fixes,
+    gpus,
+    judged,
+    library,
+    said,
+    skipped,
+    toolkit,
+    unknown,
+    wheel,
+)
+
+from musadoctor.api import (
+    Absent,
+    ChildFailure,
+    Gpus,
+    Import,
+    Libraries,
+    ToolAnswer,
+    Toolkits,
+    Unknown,
+)
+from musadoctor_checks import libraries as family
+
+NO_LIBMUSA = Absent("no libmusa.so.* in LD_LIBRARY_PATH, the loader's cache or default folders")
+NO_LIBRARIES = Absent("no MUSA library in LD_LIBRARY_PATH, the loader's cache or default folders")
+NO_TOOLKIT = Absent("no Toolkit in /usr/local")
+FAILED = Import("torch_musa", ChildFailure("import torch_musa", "exception", "ImportError"), None)
+HUNG = Unknown("child:torch: timed out")
+WORKS = HEALTHY["torch_musa_import"]
+APPEND = "export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}"
+
+
+def test_no_libmusa() -> None:
+    assert said(family.libmusa_not_found, user_driver=NO_LIBMUSA) == (
+        f"{NO_LIBMUSA.reason}, with {CARDS}",
+    )
+    look = ("ls -l /usr/lib/x86_64-linux-gnu/libmusa.so*", "sudo ldconfig")
+    assert fixes(family.libmusa_not_found, user_driver=NO_LIBMUSA) == (
+        (*look, "sudo apt install libmthreads-compute"),
+    )
+    assert fixes(family.libmusa_not_found, user_driver=NO_LIBMUSA, machine=KYLIN) == (look,)
+    assert said(family.libmusa_not_found) == ()
+    assert skipped(family.libmusa_not_found, user_driver=NO_LIBMUSA, gpus=Absent("none"))
+
+
+@pytest.mark.parametrize(
+    ("machine", "owner"),
+    [
+        (HEALTHY["machine"], ["dpkg -S /opt/lib/libmusa.so.4"]),
+        (ALINUX, ["rpm -qf /opt/lib/libmusa.so.4"]),
+        (KYLIN, []),
+        (Unknown("not found out"), []),
+    ],
+)
+def test_a_damaged_library(machine: object, owner: list[str]) -> None:
+    empty = library("libmusa.so.4", "/opt/lib")._replace(problem="empty file")
+    facts = {"libraries": Libraries((*LIBRARIES.found, empty), ()), "machine": machine}
+    assert said(family.library_damaged, **facts) == (
+        "libmusa.so.4 -> /opt/lib/libmusa.so.4 (by ld.so.cache): empty file",
+    )
+    assert fixes(family.library_damaged, **facts) == (("ls -lL /opt/lib/libmusa.so.4", *owner),)
+
+
+def test_good_libraries() -> None:
+    assert said(family.library_damaged) == ()
+    assert skipped(family.library_damaged, libraries=NO_LIBRARIES)
+
+
+@pytest.mark.parametrize("libraries", [NO_LIBRARIES, Libraries((LIBMUSA,), ())])
+@pytest.mark.parametrize("tried", [FAILED, HUNG, Absent("no torch_musa")])
+def test_the_loader_does_not_find_the_runtime(libraries: object, tried: object) -> None:
+    facts = {"libraries": libraries, "torch_musa_import": tried}
+    (message,) = said(family.libmusart_not_found, **facts)
+    assert message.startswith("libmusart is in /usr/local/musa-5.2.0/lib, which neither ")
+    assert fixes(family.libmusart_not_found, **facts) == ((f"{APPEND}{TOOLKIT.root}/lib",),)
+
+
+def test_a_runtime_that_is_found_or_not_there_or_not_missed() -> None:
+    assert said(family.libmusart_not_found, torch_musa_import=FAILED) == ()
+    half = TOOLKIT._replace(libraries=("libmufft.so.1",))
+    facts = {"libraries": NO_LIBRARIES, "torch_musa_import": FAILED}
+    assert said(family.libmusart_not_found, toolkit=half, **facts) == ()
+    assert said(family.libmusart_not_found, libraries=NO_LIBRARIES) == ()
+
+
+def lacking(*sonames: str, **changes: object) -> dict[str, object]:
+    """A host whose torch_musa misses these libraries."""
+    return {
+        "libraries": LIBRARIES._replace(missing=sonames),
+        "torch_musa_import": FAILED,
+        **changes,
+    }
+
+
+def test_the_message_names_all_that_one_fix_brings() -> None:
+    mkl = ("libmkl_core.so.2", "libmkl_intel_lp64.so.2")
+    assert said(family.needed_library_missing, **lacking("libmpi.so.40", *mkl)) == (
+        f"{HEALTHY['torch_musa_build']} needs libmpi.so.40, which the loader does not find",
+        f"{HEALTHY['torch_musa_build']} needs {', '.join(mkl)}, which the loader does not find",
+    )
+
+
+@pytest.mark.parametrize(
+    ("soname", "changes", "commands", "word"),
+    [
+        ("libmpi.so.40", {}, ("sudo apt install openmpi-bin",), "OpenMPI 4.1"),
+        ("libmpi.so.40", {"machine": ALINUX}, ("sudo dnf install openmpi",), "folder of libmpi"),
+        (
+            "libmkl_core.so.2",
+            {},
+            (
+                "/opt/venv/bin/python -m pip install mkl==2024.0.0",
+                f"{APPEND}/opt/venv/lib",
+            ),
+            "/opt/venv/lib",
+        ),
+        ("libmkl_core.so.2", {"python": Absent("no python")}, (), "MKL 2024.0"),
+        (
+            "libmufft.so.1",
+            {},
+            (f"{APPEND}/usr/local/musa-5.2.0/lib",),
+            "/usr/local/musa-5.2.0/lib, which has it",
+        ),
+        (
+            "libmusart.so.4",
+            {"toolkits": Toolkits((TOOLKIT, toolkit("4.3.5")), "/usr/local")},
+            (f"{APPEND}/usr/local/musa-4.3.5/lib",),
+            "musa-4.3.5",
+        ),
+        ("libmusart.so.4", {}, (), "here is libmusart.so.5, of another generation"),
+        ("libmudnn.so.2", {}, (), "here is libmudnn.so.3, of another generation"),
+        ("libmccl.so.3", {}, (), "here is libmccl.so.2"),
+        ("libmupti.so.0.9", {}, (), "Install Toolkit 5.2.0, or the torch_musa"),
+        ("libmupti.so.0.9", {"toolkits": Unknown("shut")}, (), "Install Toolkit 5.2.0"),
+        (
+            "libmupti.so.0.9",
+            {"torch_musa_build": wheel("libmupti.so.0.9", number="2.1.0")},
+            (),
+            "Install the Toolkit it was built for",
+        ),
+        ("libmusa.so.4", {}, (), "user-space driver"),
+    ],
+)
+def test_the_remedy_by_library(
+    soname: str, changes: dict[str, object], commands: tuple[str, ...], word: str
+) -> None:
+    facts = lacking(soname, **changes)
+    assert fixes(family.needed_library_missing, **facts) == (commands,)
+    assert word in advice(family.needed_library_missing, **facts)
+
+
+@pytest.mark.parametrize(
+    ("soname", "changes"),
+    [
+        ("libmudnn.so.3", {"mudnn": Absent("no libmudnn")}),
+        ("libmccl.so.2", {"mccl": Absent("no libmccl")}),
+        ("libmufft.so.1", {"toolkits": NO_TOOLKIT}),
+    ],
+)
+def test_what_another_check_says_is_not_said_twice(soname: str, changes: dict[str, object]) -> None:
+    assert said(family.needed_library_missing, **lacking(soname, **changes)) == ()
+
+
+def test_a_missing_driver_or_runtime_is_not_said_twice() -> None:
+    bare = Libraries((library("libmudnn.so.3"),), ("libmusa.so.1", "libmusart.so.5"))
+    facts = {"libraries": bare, "torch_musa_import": FAILED}
+    assert said(family.needed_library_missing, **facts) == ()
+
+
+def test_what_is_no_part_of_the_toolkit_is_said_without_one() -> None:
+    facts = lacking("libmpi.so.40", "libmkl_core.so.2", toolkits=NO_TOOLKIT)
+    assert len(said(family.needed_library_missing, **facts)) == 2
+
+
+def test_an_import_that_works_needs_nothing() -> None:
+    facts = lacking("libmpi.so.40", "libmudnn.so.2", torch_musa_import=WORKS)
+    assert said(family.needed_library_missing, **facts) == ()
+    assert said(family.needed_library_missing, torch_musa_import=FAILED) == ()
+
+
+def answer(text: str, error_code: int | None, code: int = 1) -> ToolAnswer:
+    return ToolAnswer("/usr/local/musa/bin/musaInfo", code, text, error_code)
+
+
+@pytest.mark.parametrize(
+    ("cards", "word"),
+    [
+        (gpus(S4000), "intel_iommu=on"),
+        (gpus(S4000, S3000), "MUSA_VISIBLE_DEVICES"),
+        (gpus(S80), "the S5000 wants it off"),
+    ],
+)
+def test_operation_not_supported_depends_on_the_cards(cards: Gpus, word: str) -> None:
+    said_by_tool = "error: 'operation not supported'(801)"
+    facts = {"musa_info_answer": answer(said_by_tool, 801), "gpus": cards}
+    (message,) = said(family.musa_info_reports_error, **facts)
+    assert message.startswith(f"/usr/local/musa/bin/musaInfo: {said_by_tool} (exit code 1): ")
+    assert word in advice(family.musa_info_reports_error, **facts)
+
+
+def test_errors_of_the_runtime() -> None:
+    known = answer("error: 'unsupported display driver / musa driver combination'(803)", 803)
+    (message,) = said(family.musa_info_reports_error, musa_info_answer=known)
+    assert message.endswith("(exit code 1): the driver cannot carry this runtime")
+    assert "libmusa" in advice(family.musa_info_reports_error, musa_info_answer=known)
+    other = answer("exit code 3, no output", None, 3)
+    assert said(family.musa_info_reports_error, musa_info_answer=other) == (
+        "/usr/local/musa/bin/musaInfo: exit code 3, no output (exit code 3)",
+    )
+    assert "loader's path" in advice(family.musa_info_reports_error, musa_info_answer=other)
+    assert said(family.musa_info_reports_error) == ()
+
+
+def test_a_tool_that_cannot_be_started_says_nothing() -> None:
+    blocked = answer("/usr/local/musa/bin/musaInfo may not be executed", None, 126)
+    assert "may not be executed" in unknown(
+        family.musa_info_reports_error, musa_info_answer=blocked
+    )
+    assert (
+        judged(family.musa_info_reports_error, musa_info_answer=Unknown("hangs")).reason == "hangs"
+    )
