@@ -43,7 +43,11 @@ def test_no_gpu_when_nothing_else_is_known() -> None:
 
 
 def test_no_gpu_in_a_container_and_in_a_guest() -> None:
-    facts = {"gpus": NO_GPU, "kernel_driver": NO_DRIVER, "container": DOCKER}
+    facts: dict[str, object] = {
+        "gpus": NO_GPU,
+        "kernel_driver": NO_DRIVER,
+        "container": DOCKER,
+    }
     (message,) = said(family.no_gpu, **facts)
     assert message == f"no Moore Threads GPU (inside: docker container): {NO_GPU.reason}"
     assert "container" in advice(family.no_gpu, **facts)
@@ -81,8 +85,10 @@ def test_an_unknown_product() -> None:
 def test_mixed_architectures() -> None:
     cards = gpus(S4000, S3000, S4000)
     assert said(family.mixed_gpu_architectures, gpus=cards) == (
-        "cards of 2 architectures: mp_22: MTT S4000 at 0000:10:00.0, MTT S4000 at 0000:12:00.0;"
-        " mp_21: MTT S3000 at 0000:11:00.0",
+        (
+            "cards of 2 architectures: mp_22: MTT S4000 at 0000:10:00.0, MTT S4000 at 0000:12:00.0;"
+            " mp_21: MTT S3000 at 0000:11:00.0"
+        ),
     )
     assert said(family.mixed_gpu_architectures) == ()
     assert said(family.mixed_gpu_architectures, gpus=gpus(S4000, UNKNOWN_CARD)) == ()
@@ -160,14 +166,18 @@ def test_the_iommu_findings_name_what_they_saw_and_how_to_change_it() -> None:
     host = MACHINE._replace(boot_parameters=OFF)
     facts = {"gpus": gpus(S4000, S4000), "machine": host}
     assert said(family.iommu_off, **facts) == (
-        "the boot parameters switch the IOMMU off (intel_iommu=off in /proc/cmdline); with"
-        " 2 x MTT S4000 and 1024 GiB of memory it must be on",
+        (
+            "the boot parameters switch the IOMMU off (intel_iommu=off in /proc/cmdline); with"
+            " 2 x MTT S4000 and 1024 GiB of memory it must be on"
+        ),
     )
     assert "sudo update-grub" in advice(family.iommu_off, **facts)
     host = ALINUX._replace(boot_parameters=ON)
     assert said(family.iommu_on, machine=host) == (
-        "the boot parameters switch the IOMMU on (intel_iommu=on iommu.passthrough=0 in"
-        " /proc/cmdline); with 8 x MTT S5000 it must be off",
+        (
+            "the boot parameters switch the IOMMU on (intel_iommu=on iommu.passthrough=0 in"
+            " /proc/cmdline); with 8 x MTT S5000 it must be off"
+        ),
     )
     assert "grub2-mkconfig" in advice(family.iommu_on, machine=host)
 

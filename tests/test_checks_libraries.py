@@ -42,7 +42,10 @@ NO_TOOLKIT = Absent("no Toolkit in /usr/local")
 FAILED = Import("torch_musa", ChildFailure("import torch_musa", "exception", "ImportError"), None)
 HUNG = Unknown("child:torch: timed out")
 WORKS = HEALTHY["torch_musa_import"]
-APPEND = "export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}"
+
+
+def append(folder: str) -> str:
+    return f'export LD_LIBRARY_PATH="${{LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}}{folder}"'
 
 
 def test_no_libmusa() -> None:
@@ -87,7 +90,7 @@ def test_the_loader_does_not_find_the_runtime(libraries: object, tried: object) 
     facts = {"libraries": libraries, "torch_musa_import": tried}
     (message,) = said(family.libmusart_not_found, **facts)
     assert message.startswith("libmusart is in /usr/local/musa-5.2.0/lib, which neither ")
-    assert fixes(family.libmusart_not_found, **facts) == ((f"{APPEND}{TOOLKIT.root}/lib",),)
+    assert fixes(family.libmusart_not_found, **facts) == ((append(f"{TOOLKIT.root}/lib"),),)
 
 
 def test_a_runtime_that_is_found_or_not_there_or_not_missed() -> None:
@@ -107,45 +110,60 @@ def lacking(*sonames: str, **changes: object) -> dict[str, object]:
     }
 
 
-def test_the_message_names_all_that_one_fix_brings() -> None:
-    mkl = ("libmkl_core.so.2", "libmkl_intel_lp64.so.2")
-    assert said(family.needed_library_missing, **lacking("libmpi.so.40", *mkl)) == (
+MKL = ("libmkl_core.so.2", "libmkl_intel_lp64.so.2")
+
+
+def test_mpi_and_mkl() -> None:
+    facts = lacking("libmpi.so.40", *MKL)
+    assert said(family.system_library_missing, **facts) == (
         f"{HEALTHY['torch_musa_build']} needs libmpi.so.40, which the loader does not find",
-        f"{HEALTHY['torch_musa_build']} needs {', '.join(mkl)}, which the loader does not find",
+        f"{HEALTHY['torch_musa_build']} needs {', '.join(MKL)}, which the loader does not find",
     )
+    assert fixes(family.system_library_missing, **facts) == (
+        ("sudo apt install openmpi-bin",),
+        ("/opt/venv/bin/python -m pip install mkl==2024.0.0", append("/opt/venv/lib")),
+    )
+    assert said(family.musa_library_missing, **facts) == ()
+    facts["torch_musa_import"] = WORKS
+    assert said(family.system_library_missing, **facts) == ()
+
+
+def test_mpi_of_red_hat_is_in_no_folder_of_the_loader() -> None:
+    facts = lacking("libmpi.so.40", machine=ALINUX)
+    assert fixes(family.system_library_missing, **facts) == (("sudo dnf install openmpi",),)
+    assert "folder of libmpi" in advice(family.system_library_missing, **facts)
+
+
+def test_mkl_for_an_interpreter_that_is_not_known() -> None:
+    facts = lacking(*MKL, python=Absent("no python"))
+    assert fixes(family.system_library_missing, **facts) == ((),)
 
 
 @pytest.mark.parametrize(
     ("soname", "changes", "commands", "word"),
     [
-        ("libmpi.so.40", {}, ("sudo apt install openmpi-bin",), "OpenMPI 4.1"),
-        ("libmpi.so.40", {"machine": ALINUX}, ("sudo dnf install openmpi",), "folder of libmpi"),
-        (
-            "libmkl_core.so.2",
-            {},
-            (
-                "/opt/venv/bin/python -m pip install mkl==2024.0.0",
-                f"{APPEND}/opt/venv/lib",
-            ),
-            "/opt/venv/lib",
-        ),
-        ("libmkl_core.so.2", {"python": Absent("no python")}, (), "MKL 2024.0"),
         (
             "libmufft.so.1",
             {},
-            (f"{APPEND}/usr/local/musa-5.2.0/lib",),
+            (append("/usr/local/musa-5.2.0/lib"),),
             "/usr/local/musa-5.2.0/lib, which has it",
         ),
         (
             "libmusart.so.4",
             {"toolkits": Toolkits((TOOLKIT, toolkit("4.3.5")), "/usr/local")},
-            (f"{APPEND}/usr/local/musa-4.3.5/lib",),
+            (append("/usr/local/musa-4.3.5/lib"),),
             "musa-4.3.5",
+        ),
+        (
+            "libmusart.so.5.2",
+            {"toolkits": Toolkits((toolkit("5.2.0", libraries=("libmusart.so.5.2.0",)),), "")},
+            (append("/usr/local/musa-5.2.0/lib"),),
+            "musa-5.2.0",
         ),
         ("libmusart.so.4", {}, (), "here is libmusart.so.5, of another generation"),
         ("libmudnn.so.2", {}, (), "here is libmudnn.so.3, of another generation"),
         ("libmccl.so.3", {}, (), "here is libmccl.so.2"),
-        ("libmupti.so.0.9", {}, (), "Install Toolkit 5.2.0, or the torch_musa"),
+        ("libmupti.so.0.9", {}, (), "Install Toolkit 5.2.0 with its muDNN"),
         ("libmupti.so.0.9", {"toolkits": Unknown("shut")}, (), "Install Toolkit 5.2.0"),
         (
             "libmupti.so.0.9",
@@ -160,37 +178,28 @@ def test_the_remedy_by_library(
     soname: str, changes: dict[str, object], commands: tuple[str, ...], word: str
 ) -> None:
     facts = lacking(soname, **changes)
-    assert fixes(family.needed_library_missing, **facts) == (commands,)
-    assert word in advice(family.needed_library_missing, **facts)
+    (message,) = said(family.musa_library_missing, **facts)
+    assert message.endswith(f" needs {soname}, which the loader does not find")
+    assert fixes(family.musa_library_missing, **facts) == (commands,)
+    assert word in advice(family.musa_library_missing, **facts)
+    assert said(family.system_library_missing, **facts) == ()
 
 
-@pytest.mark.parametrize(
-    ("soname", "changes"),
-    [
-        ("libmudnn.so.3", {"mudnn": Absent("no libmudnn")}),
-        ("libmccl.so.2", {"mccl": Absent("no libmccl")}),
-        ("libmufft.so.1", {"toolkits": NO_TOOLKIT}),
-    ],
-)
-def test_what_another_check_says_is_not_said_twice(soname: str, changes: dict[str, object]) -> None:
-    assert said(family.needed_library_missing, **lacking(soname, **changes)) == ()
-
-
-def test_a_missing_driver_or_runtime_is_not_said_twice() -> None:
-    bare = Libraries((library("libmudnn.so.3"),), ("libmusa.so.1", "libmusart.so.5"))
-    facts = {"libraries": bare, "torch_musa_import": FAILED}
-    assert said(family.needed_library_missing, **facts) == ()
-
-
-def test_what_is_no_part_of_the_toolkit_is_said_without_one() -> None:
-    facts = lacking("libmpi.so.40", "libmkl_core.so.2", toolkits=NO_TOOLKIT)
-    assert len(said(family.needed_library_missing, **facts)) == 2
+def test_one_finding_names_all_that_one_fix_brings() -> None:
+    facts = lacking("libmufft.so.1", "libmusart.so.5", "libmusa.so.4", *MKL)
+    ends = [
+        message.partition(" needs ")[2] for message in said(family.musa_library_missing, **facts)
+    ]
+    assert ends == [
+        "libmufft.so.1, libmusart.so.5, which the loader does not find",
+        "libmusa.so.4, which the loader does not find",
+    ]
 
 
 def test_an_import_that_works_needs_nothing() -> None:
-    facts = lacking("libmpi.so.40", "libmudnn.so.2", torch_musa_import=WORKS)
-    assert said(family.needed_library_missing, **facts) == ()
-    assert said(family.needed_library_missing, torch_musa_import=FAILED) == ()
+    facts = lacking("libmudnn.so.2", torch_musa_import=WORKS)
+    assert said(family.musa_library_missing, **facts) == ()
+    assert said(family.musa_library_missing, torch_musa_import=FAILED) == ()
 
 
 def answer(text: str, error_code: int | None, code: int = 1) -> ToolAnswer:

@@ -4,7 +4,6 @@ import pytest
 from given import (
     ALINUX,
     CARDS,
-    LIBRARIES,
     S80,
     S3000,
     S4000,
@@ -24,6 +23,7 @@ from given import (
 
 from musadoctor.api import Absent, Gpus, Libraries, Toolkits, Unknown, VersionQuery
 from musadoctor_checks import toolkit as family
+from musadoctor_checks._exports import exports
 
 NO_TOOLKIT = Absent("no Toolkit in /usr/local, and none by MUSA_HOME, MUSA_PATH or mcc on PATH")
 NO_LIBRARIES = Absent("no MUSA library in LD_LIBRARY_PATH, the loader's cache or default folders")
@@ -73,7 +73,7 @@ def test_a_toolkit_without_runtime() -> None:
         assert fixes(family.toolkit_without_runtime, toolkits=installed, **facts) == ((),)
     beside = Toolkits((HALF, TOOLKIT), "/usr/local")
     assert fixes(family.toolkit_without_runtime, toolkits=beside, **facts) == (
-        ("export MUSA_HOME=/usr/local/musa-5.2.0", "export PATH=/usr/local/musa-5.2.0/bin:$PATH"),
+        exports("/usr/local/musa-5.2.0"),
     )
 
 
@@ -194,8 +194,10 @@ def test_libraries_for_another_card() -> None:
     )
     facts = {"version_query": answer, "gpus": gpus(S3000, S4000, S80)}
     assert said(family.component_built_for_other_gpu, **facts) == (
-        "not built for mp_21 (MTT S3000, MTT S80): mccl 2.11.4 for mp_22, mublas 1.6.0 for"
-        " mp_22/mp_31 (musa_version_query)",
+        (
+            "not built for mp_21 (MTT S3000, MTT S80): mccl 2.11.4 for mp_22, mublas 1.6.0 for"
+            " mp_22/mp_31 (musa_version_query)"
+        ),
     )
     assert said(family.component_built_for_other_gpu) == ()
 

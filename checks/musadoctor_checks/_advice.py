@@ -1,5 +1,7 @@
 """Commands that depend on the host: its package manager, its boot loader."""
 
+import shlex
+
 from musadoctor.api import Machine, Unknown
 
 APT = {"ubuntu", "debian"}
@@ -27,9 +29,9 @@ def install(machine: Machine | Unknown, *, apt: str = "", dnf: str = "") -> tupl
 def owner(machine: Machine | Unknown, path: str) -> tuple[str, ...]:
     """The command that names the package that a file came with."""
     if uses_apt(machine):
-        return (f"dpkg -S {path}",)
+        return (f"dpkg -S {shlex.quote(path)}",)
     if isinstance(machine, Machine) and machine.distribution_id in DNF:
-        return (f"rpm -qf {path}",)
+        return (f"rpm -qf {shlex.quote(path)}",)
     return ()
 
 

@@ -1,8 +1,9 @@
 """What the loader takes for each MUSA library, and whether the runtime can start with it."""
 
+import shlex
+
 from musadoctor.api import (
     Absent,
-    ComponentLibrary,
     Finding,
     Fix,
     Gpus,
@@ -29,9 +30,9 @@ NOT_SUPPORTED = 801
 """The MUSA error code "operation not supported"."""
 
 
-def _append(folder: str) -> str:
+def _append(folder: str) -> tuple[str, ...]:
     """The export that adds a folder after the others: an earlier one may hold the right libmusa."""
-    return "export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}" + folder
+    return (f'export LD_LIBRARY_PATH="${{LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}}{folder}"',)
 
 
 def _works(torch_musa_import: Import | Absent | Unknown) -> bool:
@@ -113,7 +114,7 @@ def library_damaged(libraries: Libraries, machine: Machine | Unknown) -> Judgeme
                 fix=Fix(
                     "Install the package again that this file came with; in a container, make a new"
                     " one, or mount the host's file",
-                    (f"ls -lL {library.path}", *owner(machine, library.path)),
+                    (f"ls -lL {shlex.quote(library.path)}", *owner(machine, library.path)),
                 ),
             )
 
@@ -153,23 +154,84 @@ def libmusart_not_found(
             where="LD_LIBRARY_PATH",
             fix=Fix(
                 "Add the folder to the loader's path, here and where the shell's settings are kept",
-                (_append(f"{toolkit.root}/lib"),),
+                _append(f"{toolkit.root}/lib"),
             ),
         )
 
 
-@check("needed-library-missing", layer=Layer.LIBRARIES, severity="error")
-def needed_library_missing(  # noqa: PLR0917 - facts, given by name
+@check("system-library-missing", layer=Layer.LIBRARIES, severity="error")
+def system_library_missing(
+    libraries: Libraries,
+    torch_musa_build: TorchMusaBuild,
+    torch_musa_import: Import | Absent | Unknown,
+    python: Python | Absent | Unknown,
+    machine: Machine | Unknown,
+) -> Judgement:
+    """torch_musa needs MPI or MKL, which the loader does not find.
+
+    ## Why it matters
+
+    The wheels need these two, and neither is part of the MUSA SDK or installed with the wheel.
+    Without them `import torch_musa` fails, from 2.5 on `import torch` too, often with no more than
+    "Please try running Python from a different directory!" on the screen.
+
+    ## How to fix
+
+    - `libmpi.so.40`: install OpenMPI 4.1.
+    - `libmkl_*.so.2`: install MKL 2024.0. A newer one fails with `iJIT_NotifyEvent`.
+
+    ## Symptoms
+
+    - `libmpi.so.40: cannot open shared object file: No such file or directory`
+    - `libmkl_intel_lp64.so.2: cannot open shared object file: No such file or directory`
+    - `undefined symbol: iJIT_NotifyEvent`
+
+    ## Sources
+
+    agent-skills musa-pytorch-python (2026-09); vllm-musa installation notes (2026).
+    """
+    if _works(torch_musa_import):
+        return
+    mpi = [name for name in libraries.missing if name.startswith("libmpi")]
+    mkl = [name for name in libraries.missing if name.startswith("libmkl")]
+    if mpi:
+        note = "" if uses_apt(machine) else ", and put the folder of libmpi on the loader's path"
+        yield Finding(
+            _missed(torch_musa_build, mpi),
+            where=torch_musa_build.path,
+            fix=Fix(
+                f"Install OpenMPI 4.1{note}",
+                install(machine, apt="openmpi-bin", dnf="openmpi"),
+            ),
+        )
+    if mkl:
+        commands: tuple[str, ...] = ()
+        if isinstance(python, Python):
+            install_it = f"{shlex.quote(python.path)} -m pip install mkl==2024.0.0"
+            commands = (install_it, *_append(f"{python.prefix}/lib"))
+        yield Finding(
+            _missed(torch_musa_build, mkl),
+            where=torch_musa_build.path,
+            fix=Fix(
+                "Install MKL 2024.0, a newer one does not fit, and put its folder on the loader's"
+                " path",
+                commands,
+            ),
+        )
+
+
+def _missed(wheel: TorchMusaBuild, sonames: list[str]) -> str:
+    return f"{wheel} needs {', '.join(sonames)}, which the loader does not find"
+
+
+@check("musa-library-missing", layer=Layer.LIBRARIES, severity="error", symptom=True)
+def musa_library_missing(
     libraries: Libraries,
     torch_musa_build: TorchMusaBuild,
     torch_musa_import: Import | Absent | Unknown,
     toolkits: Toolkits | Absent | Unknown,
-    mudnn: ComponentLibrary | Absent | Unknown,
-    mccl: ComponentLibrary | Absent | Unknown,
-    python: Python | Absent | Unknown,
-    machine: Machine | Unknown,
 ) -> Judgement:
-    """torch_musa needs libraries that the loader does not find.
+    """torch_musa needs MUSA libraries that the loader does not find.
 
     ## Why it matters
 
@@ -178,65 +240,31 @@ def needed_library_missing(  # noqa: PLR0917 - facts, given by name
 
     ## How to fix
 
-    It depends on the library:
-
-    - `libmpi.so.40`: OpenMPI 4.1.
-    - `libmkl_*.so.2`: MKL 2024.0. A newer one fails with `iJIT_NotifyEvent`.
-    - `libmusart.so.N`, `libmudnn.so.N`, `libmupti.so.N` and others of the Toolkit: if an installed
-      Toolkit has the file, put its `lib` folder on LD_LIBRARY_PATH. If it has the same library with
-      another number, wheel and Toolkit are of different generations: install the Toolkit that the
-      wheel was built for, or the wheel for this Toolkit. Never make a link with the wanted number.
+    - An installed Toolkit has the file: put its `lib` folder on LD_LIBRARY_PATH.
+    - It has the library with another number: wheel and Toolkit are of different generations.
+      Install the Toolkit that the wheel was built for, or the wheel for this Toolkit. Never make a
+      link with the wanted number.
     - `libmusa.so.N`: the user-space driver is of another generation than the wheel.
 
     ## Symptoms
 
-    - `libmpi.so.40: cannot open shared object file: No such file or directory`
-    - `libmkl_intel_lp64.so.2: cannot open shared object file`
-    - `libmupti.so.0.2: cannot open shared object file`
-    - `libmusa.so.4.0: cannot open shared object file`
+    - `libmusart.so.5: cannot open shared object file: No such file or directory`
+    - `libmupti.so.0.2: cannot open shared object file: No such file or directory`
+    - `libmusa.so.4.0: cannot open shared object file: No such file or directory`
 
     ## Sources
 
-    torch_musa issues 56, 83, 100, 117, 137 (2024-08 to 2026-05); agent-skills musa-pytorch-python
-    (2026-09).
+    torch_musa issues 56, 83, 100, 117, 137 (2024-08 to 2026-05).
     """
     if _works(torch_musa_import):
         return
     fixes: dict[Fix, list[str]] = {}
     for soname in libraries.missing:
-        if _said_elsewhere(soname, libraries, toolkits, mudnn, mccl):
-            continue
-        fix = _remedy(soname, libraries, torch_musa_build, toolkits, python, machine)
-        fixes.setdefault(fix, []).append(soname)
+        if not soname.startswith(("libmpi", "libmkl")):
+            fix = _remedy(soname, libraries, torch_musa_build, toolkits)
+            fixes.setdefault(fix, []).append(soname)
     for fix, sonames in fixes.items():
-        yield Finding(
-            f"{torch_musa_build} needs {', '.join(sonames)}, which the loader does not find",
-            where=torch_musa_build.path,
-            fix=fix,
-        )
-
-
-def _stem(soname: str) -> str:
-    return soname.partition(".so")[0]
-
-
-def _said_elsewhere(
-    soname: str,
-    libraries: Libraries,
-    toolkits: Toolkits | Absent | Unknown,
-    mudnn: ComponentLibrary | Absent | Unknown,
-    mccl: ComponentLibrary | Absent | Unknown,
-) -> bool:
-    """Whether a check of its own says that this library is not installed at all."""
-    stem = _stem(soname)
-    if stem in {"libmusa", "libmusart"}:
-        return not libraries.of_name(stem)
-    if stem == "libmudnn" and isinstance(mudnn, Absent):
-        return True
-    if stem == "libmccl" and isinstance(mccl, Absent):
-        return True
-    ours = not stem.startswith(("libmpi", "libmkl"))
-    return ours and isinstance(toolkits, Absent)
+        yield Finding(_missed(torch_musa_build, sonames), where=torch_musa_build.path, fix=fix)
 
 
 def _remedy(
@@ -244,42 +272,21 @@ def _remedy(
     libraries: Libraries,
     wheel: TorchMusaBuild,
     toolkits: Toolkits | Absent | Unknown,
-    python: Python | Absent | Unknown,
-    machine: Machine | Unknown,
 ) -> Fix:
-    stem = _stem(soname)
-    if stem == "libmpi":
-        note = (
-            "" if uses_apt(machine) else ", and put the folder of libmpi.so.40 on the loader's path"
-        )
-        return Fix(f"Install OpenMPI 4.1{note}", install(machine, apt="openmpi-bin", dnf="openmpi"))
-    if stem.startswith("libmkl"):
-        return _mkl(python)
     trees = toolkits.installed if isinstance(toolkits, Toolkits) else ()
-    holding = [tree for tree in trees if any(_is(name, soname) for name in tree.libraries)]
-    if holding:
-        root = holding[0].root
-        return Fix(f"Put {root}/lib, which has it, on the loader's path", (_append(f"{root}/lib"),))
+    for tree in trees:
+        if any(name == soname or name.startswith(f"{soname}.") for name in tree.libraries):
+            folder = f"{tree.root}/lib"
+            return Fix(f"Put {folder}, which has it, on the loader's path", _append(folder))
+    stem = soname.partition(".so")[0]
     built = f"Toolkit {wheel.built_for}" if wheel.built_for else "the Toolkit it was built for"
     there = [library.soname for library in libraries.of_name(stem)]
     other = f"; here is {', '.join(there)}, of another generation" if there else ""
     if stem == "libmusa":
         return Fix(f"Install the user-space driver (libmthreads-compute) that fits {built}{other}")
     return Fix(
-        f"Install {built}, or the torch_musa that was built for the Toolkit that is here{other}"
-    )
-
-
-def _is(name: str, soname: str) -> bool:
-    return name == soname or name.startswith(f"{soname}.")
-
-
-def _mkl(python: Python | Absent | Unknown) -> Fix:
-    if not isinstance(python, Python):
-        return Fix("Install MKL 2024.0; a newer one does not fit")
-    return Fix(
-        f"Install MKL 2024.0, a newer one does not fit; its files go into {python.prefix}/lib",
-        (f"{python.path} -m pip install mkl==2024.0.0", _append(f"{python.prefix}/lib")),
+        f"Install {built} with its muDNN and MCCL, or the torch_musa that was built for the"
+        f" Toolkit that is here{other}"
     )
 
 

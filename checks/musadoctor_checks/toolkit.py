@@ -20,6 +20,7 @@ from musadoctor.api import (
     check,
 )
 from musadoctor_checks._advice import install, some
+from musadoctor_checks._exports import exports
 
 
 def _has_runtime(toolkit: Toolkit) -> bool:
@@ -111,7 +112,7 @@ def toolkit_without_runtime(
     if whole:
         fix = Fix(
             f"Use the one in {whole.root}, which has a runtime",
-            (f"export MUSA_HOME={whole.root}", f"export PATH={whole.root}/bin:$PATH"),
+            exports(whole.root),
         )
     yield Finding(f"{toolkit}: no libmusart in {toolkit.root}/lib", where=toolkit.root, fix=fix)
 
