@@ -1,5 +1,7 @@
 """The command line: options to one call to a renderer to an exit code. No policy lives here."""
 
+import errno
+import os
 import sys
 import time
 import traceback
@@ -20,6 +22,7 @@ from musadoctor.report import Report, exit_code
 from musadoctor.selection import SelectionError, find
 
 USAGE, BROKEN, INTERRUPTED = 2, 4, 130
+UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 app = typer.Typer(
     name="musadoctor",
     help="Can this host run PyTorch on its Moore Threads GPUs, and what is the first thing to fix?",
@@ -287,8 +290,13 @@ def run() -> None:
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
-        app()
-    except Exception:  # noqa: BLE001 - said to be our fault, and told from a finding by its code
+        app(prog_name="musadoctor")
+    except Exception as error:  # noqa: BLE001 - said to be our fault, and told from a finding
+        if isinstance(error, OSError) and error.errno in UNWRITABLE:
+            # What is still buffered cannot be written either.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            print(f"musadoctor: cannot write the report: {error.strerror}", file=sys.stderr)
+            sys.exit(USAGE)
         traceback.print_exc()
         print(f"musadoctor: a bug in musadoctor {__version__}; please report it", file=sys.stderr)
         sys.exit(BROKEN)

@@ -30,6 +30,8 @@ from musadoctor.system import (
 )
 
 LONGEST_TEXT = 4 << 20
+LONGEST_DYING = 1.5
+"""Seconds to wait for cancelled programs: their time to die, and to notice."""
 T = TypeVar("T")
 
 
@@ -61,10 +63,14 @@ class Live:
         self._deadline = deadline
         self._python = python
         self._cancelled = threading.Event()
+        self._running = 0
+        self._ended = threading.Condition()
 
     def cancel(self) -> None:
-        """Stop every running program; each answers within its time to die."""
+        """Stop every running program, and wait until each has died or cannot be killed."""
         self._cancelled.set()
+        with self._ended:
+            self._ended.wait_for(lambda: not self._running, timeout=LONGEST_DYING)
 
     def run(self, command: Command) -> Ran:
         found = self.find(command.program)
@@ -73,14 +79,22 @@ class Live:
         left = self._deadline - time.monotonic()
         if left <= 0 or self._cancelled.is_set():
             return Ran("timed out", note="not started: the time for the report was over")
-        return runner.run(
-            [found.path, *command.arguments],
-            limit=min(command.seconds, left),
-            # Vendor tools print Chinese under a Chinese locale.
-            env={**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": "C", **dict(command.environment)},
-            answers=command.answers,
-            cancelled=self._cancelled,
-        )
+        with self._ended:
+            self._running += 1
+        try:
+            return runner.run(
+                [found.path, *command.arguments],
+                limit=min(command.seconds, left),
+                # Vendor tools print Chinese under a Chinese locale.
+                env={**os.environ, "LC_ALL": "C.UTF-8", "LANGUAGE": "C"}
+                | dict(command.environment),
+                answers=command.answers,
+                cancelled=self._cancelled,
+            )
+        finally:
+            with self._ended:
+                self._running -= 1
+                self._ended.notify_all()
 
     def read(self, path: str) -> str | Failure:
         def question() -> str | Failure:
