@@ -1,7 +1,7 @@
 """The checks of a container: what they fire on, stay silent on, and cannot tell."""
 
 import pytest
-from given import CARDS, DOCKER, LIBMUSA, advice, fixes, library, said, skipped
+from given import CARDS, DOCKER, LIBMUSA, advice, fixes, judged, library, said, skipped
 
 from musadoctor.api import (
     Absent,
@@ -12,6 +12,7 @@ from musadoctor.api import (
     LoadableLibrary,
     Unknown,
 )
+from musadoctor.engine import explain
 from musadoctor_checks import container as family
 
 NO_NODES = Absent("no /dev/mtgpu.N, and no node of vendor 1ed5 in /dev/dri")
@@ -126,7 +127,7 @@ def test_old_images_need_a_second_library(
 def test_a_broken_driver_file(state: str, shown: str | None) -> None:
     path = "/usr/lib/x86_64-linux-gnu/libmusa.so.4.3.1"
     messages: list[str] = []
-    for runtime, name in (("docker", "docker"), (None, "container")):
+    for runtime, name in (("docker", "docker container"), (None, "container")):
         box = Container(runtime, (), (InjectedFile(path, state),))
         messages += said(family.container_driver_file_broken, container=box)
         assert shown is None or messages[-1] == f"{path} is {shown} in this {name}"
@@ -143,3 +144,15 @@ def test_a_broken_driver_file(state: str, shown: str | None) -> None:
 )
 def test_a_host_is_no_container(check: Check) -> None:
     assert skipped(check, device_nodes=NO_NODES, user_driver=NO_LIBMUSA)
+
+
+def test_one_container_without_runtime_is_one_cause() -> None:
+    facts: dict[str, object] = {
+        "container": MISSING,
+        "device_nodes": NO_NODES,
+        "user_driver": NO_LIBMUSA,
+    }
+    checks = (family.container_without_device_nodes, family.container_without_driver)
+    first, second = explain([judged(check, **facts) for check in checks])
+    assert first.caused_by is None
+    assert second.caused_by == "container-without-device-nodes"

@@ -39,6 +39,10 @@ def _asked_for(environment: Environment | Unknown) -> str:
     return said
 
 
+def _kind(container: Container) -> str:
+    return f"{container.runtime} container" if container.runtime else "container"
+
+
 def _start_anew(container: Container) -> Fix:
     if container.runtime == "kubernetes":
         return Fix("Request cards for the pod, such as mthreads.com/gpu: 1 in its resource limits")
@@ -93,7 +97,7 @@ def container_without_device_nodes(
         )
 
 
-@check("container-without-driver", layer=Layer.CONTAINER, severity="error")
+@check("container-without-driver", layer=Layer.CONTAINER, severity="error", symptom=True)
 def container_without_driver(
     container: Container,
     gpus: Gpus,
@@ -180,7 +184,7 @@ def container_driver_file_broken(container: Container) -> Judgement:
                 file.state, f"a {file.state}"
             )
             yield Finding(
-                f"{file.path} is {state} in this {container.runtime or 'container'}",
+                f"{file.path} is {state} in this {_kind(container)}",
                 where=file.path,
                 fix=Fix(
                     "Repair mt-container-toolkit on the host and make a new container, or mount the"
