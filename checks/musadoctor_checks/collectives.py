@@ -47,7 +47,8 @@ def mccl_backend_missing(
     count = torch_musa.device_count or 0
     if not collectives.available and count > 1 and _supplied(torch_musa):
         yield Finding(
-            f"{collectives}, with {count} visible devices and {torch_musa_build}",
+            f"{collectives}, with {count} visible devices and torch_musa"
+            f" {torch_musa_build.version}",
             fix=Fix(
                 "Install the MCCL of the Toolkit's SDK release, and a torch_musa that was built"
                 " with it (not with USE_MCCL=0)"

@@ -84,7 +84,7 @@ def musa_home_wrong(
         return
     name, value = named
     if isinstance(toolkit, Unknown):
-        yield Unknown(f"{name} is {value}: {toolkit}")
+        yield toolkit
     elif isinstance(toolkit, Absent):
         yield Finding(f"no Toolkit by {name}={value}: {toolkit}", where=name, fix=_use(toolkits))
     elif not _is_toolkit(toolkit):
@@ -469,7 +469,7 @@ def visible_devices_not_a_list(environment: Environment) -> Judgement:
 
 
 @check("visible-devices-hide-all", layer=Layer.ENVIRONMENT, severity="error")
-def visible_devices_hide_all(environment: Environment, gpus: Gpus) -> Judgement:
+def visible_devices_hide_all(environment: Environment, gpus: Gpus | Unknown) -> Judgement:
     """MUSA_VISIBLE_DEVICES leaves no card visible.
 
     ## Why it matters
@@ -492,16 +492,26 @@ def visible_devices_hide_all(environment: Environment, gpus: Gpus) -> Judgement:
     """
     mask = _mask(environment)
     indices = None if mask is None else _indices(mask)
-    if indices is None or any(index < len(gpus.cards) for index in indices):
+    if indices is None:
         return
-    value = environment.get("MUSA_VISIBLE_DEVICES")
-    count = len(gpus.cards)
-    why = "is empty" if not indices else f"names none of the {count} cards (0 to {count - 1})"
-    yield Finding(f"MUSA_VISIBLE_DEVICES={value} {why}", where="MUSA_VISIBLE_DEVICES", fix=SHOW_ALL)
+    if not indices:
+        why = "is empty"
+    elif isinstance(gpus, Unknown):
+        yield gpus
+        return
+    elif any(index < len(gpus.cards) for index in indices):
+        return
+    else:
+        why = f"names none of the {len(gpus.cards)} cards (0 to {len(gpus.cards) - 1})"
+    yield Finding(
+        f"MUSA_VISIBLE_DEVICES={environment.get('MUSA_VISIBLE_DEVICES')} {why}",
+        where="MUSA_VISIBLE_DEVICES",
+        fix=SHOW_ALL,
+    )
 
 
 @check("visible-devices-missing", layer=Layer.ENVIRONMENT, severity="warning")
-def visible_devices_missing(environment: Environment, gpus: Gpus) -> Judgement:
+def visible_devices_missing(environment: Environment, gpus: Gpus | Unknown) -> Judgement:
     """MUSA_VISIBLE_DEVICES names a card that is not there.
 
     ## Why it matters
@@ -517,6 +527,10 @@ def visible_devices_missing(environment: Environment, gpus: Gpus) -> Judgement:
     MUSA SDK 5.2.0 install guide (2026).
     """
     indices = _indices(_mask(environment) or ()) or ()
+    if isinstance(gpus, Unknown):
+        if indices:
+            yield gpus
+        return
     count = len(gpus.cards)
     there = [index for index in indices if index < count]
     missing = [str(index) for index in indices if index >= count]
@@ -533,7 +547,9 @@ def visible_devices_missing(environment: Environment, gpus: Gpus) -> Judgement:
 
 
 @check("cuda-visible-devices-without-effect", layer=Layer.ENVIRONMENT, severity="note")
-def cuda_visible_devices_without_effect(environment: Environment, gpus: Gpus) -> Judgement:
+def cuda_visible_devices_without_effect(
+    environment: Environment, gpus: Gpus | Unknown
+) -> Judgement:
     """CUDA_VISIBLE_DEVICES is set, MUSA_VISIBLE_DEVICES is not.
 
     ## Why it matters
@@ -550,7 +566,11 @@ def cuda_visible_devices_without_effect(environment: Environment, gpus: Gpus) ->
     torchada; brilliantrough/agent-skills; Miles FSDP2 report (2026).
     """
     value = environment.get("CUDA_VISIBLE_DEVICES")
-    if value is not None and environment.get("MUSA_VISIBLE_DEVICES") is None:
+    if value is None or environment.get("MUSA_VISIBLE_DEVICES") is not None:
+        return
+    if isinstance(gpus, Unknown):
+        yield gpus
+    else:
         listed = bool(value) and all(INDEX.fullmatch(part.strip()) for part in value.split(","))
         commands = (f"export MUSA_VISIBLE_DEVICES={value}",) if listed else ()
         yield Finding(
@@ -562,7 +582,7 @@ def cuda_visible_devices_without_effect(environment: Environment, gpus: Gpus) ->
 
 @check("container-devices-outside-container", layer=Layer.ENVIRONMENT, severity="note")
 def container_devices_outside_container(
-    environment: Environment, container: Container | Absent
+    environment: Environment, container: Container | Absent | Unknown
 ) -> Judgement:
     """MTHREADS_VISIBLE_DEVICES is set outside of a container.
 
@@ -579,7 +599,11 @@ def container_devices_outside_container(
     MUSA SDK 5.2.0 container guide (2026).
     """
     value = environment.get("MTHREADS_VISIBLE_DEVICES")
-    if value is not None and isinstance(container, Absent):
+    if value is None:
+        return
+    if isinstance(container, Unknown):
+        yield container
+    elif isinstance(container, Absent):
         yield Finding(
             f"MTHREADS_VISIBLE_DEVICES={value} has no effect here: {container}",
             where="MTHREADS_VISIBLE_DEVICES",
@@ -588,7 +612,9 @@ def container_devices_outside_container(
 
 
 @check("container-without-compute", layer=Layer.ENVIRONMENT, severity="warning")
-def container_without_compute(environment: Environment, container: Container) -> Judgement:
+def container_without_compute(
+    environment: Environment, container: Container | Unknown
+) -> Judgement:
     """MTHREADS_DRIVER_CAPABILITIES does not ask for compute.
 
     ## Why it matters
@@ -608,7 +634,9 @@ def container_without_compute(environment: Environment, container: Container) ->
     if value is None:
         return
     asked = {part.strip() for part in value.split(",")}
-    if "all" in asked:
+    if isinstance(container, Unknown):
+        yield container
+    elif "all" in asked:
         yield Unknown("MTHREADS_DRIVER_CAPABILITIES=all: the vendor documents no such value")
     elif "compute" not in asked:
         yield Finding(
@@ -665,7 +693,7 @@ def alloc_conf_unknown_key(environment: Environment) -> Judgement:
 
 
 @check("cuda-alloc-conf-without-effect", layer=Layer.ENVIRONMENT, severity="note")
-def cuda_alloc_conf_without_effect(environment: Environment, gpus: Gpus) -> Judgement:
+def cuda_alloc_conf_without_effect(environment: Environment, gpus: Gpus | Unknown) -> Judgement:
     """PYTORCH_CUDA_ALLOC_CONF has no effect on MUSA.
 
     ## Why it matters
@@ -682,7 +710,11 @@ def cuda_alloc_conf_without_effect(environment: Environment, gpus: Gpus) -> Judg
     Public training scripts (2026); torch_musa source.
     """
     value = environment.get("PYTORCH_CUDA_ALLOC_CONF")
-    if value:
+    if not value:
+        return
+    if isinstance(gpus, Unknown):
+        yield gpus
+    else:
         yield Finding(
             f"PYTORCH_CUDA_ALLOC_CONF={value} does nothing for {', '.join(gpus.products)}",
             where="PYTORCH_CUDA_ALLOC_CONF",
@@ -691,7 +723,9 @@ def cuda_alloc_conf_without_effect(environment: Environment, gpus: Gpus) -> Judg
 
 
 @check("torch-autoload-off", layer=Layer.ENVIRONMENT, severity="note")
-def torch_autoload_off(environment: Environment, torch_musa_build: TorchMusaBuild) -> Judgement:
+def torch_autoload_off(
+    environment: Environment, torch_musa_build: TorchMusaBuild | Unknown
+) -> Judgement:
     """TORCH_DEVICE_BACKEND_AUTOLOAD=0 keeps torch from importing torch_musa.
 
     ## Why it matters
@@ -706,9 +740,14 @@ def torch_autoload_off(environment: Environment, torch_musa_build: TorchMusaBuil
 
     torch_musa source (2026).
     """
-    if environment.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0" and torch_musa_build.autoloads:
+    if environment.get("TORCH_DEVICE_BACKEND_AUTOLOAD") != "0":
+        return
+    if isinstance(torch_musa_build, Unknown):
+        yield torch_musa_build
+    elif torch_musa_build.autoloads:
         yield Finding(
-            f"TORCH_DEVICE_BACKEND_AUTOLOAD=0, so `import torch` leaves out {torch_musa_build}",
+            "TORCH_DEVICE_BACKEND_AUTOLOAD=0, so `import torch` leaves torch_musa"
+            f" {torch_musa_build.version} out",
             where="TORCH_DEVICE_BACKEND_AUTOLOAD",
             fix=Fix(
                 "Unset it, or import torch_musa by name", ("unset TORCH_DEVICE_BACKEND_AUTOLOAD",)
@@ -742,7 +781,9 @@ def slime_expandable_segments_invalid(environment: Environment) -> Judgement:
 
 
 @check("slime-accelerator-contradicts", layer=Layer.ENVIRONMENT, severity="note")
-def slime_accelerator_contradicts(environment: Environment, gpus: Gpus | Absent) -> Judgement:
+def slime_accelerator_contradicts(
+    environment: Environment, gpus: Gpus | Absent | Unknown
+) -> Judgement:
     """Variables make slime choose an accelerator that this host does not have.
 
     ## Why it matters
@@ -763,6 +804,10 @@ def slime_accelerator_contradicts(environment: Environment, gpus: Gpus | Absent)
     hints = [
         n for n in ("MUSA_VISIBLE_DEVICES", "MUSA_PATCH_PATH") if environment.get(n) is not None
     ]
+    if isinstance(gpus, Unknown):
+        if chosen or hints:
+            yield gpus
+        return
     if isinstance(gpus, Gpus):
         if chosen and chosen.lower() != "musa":
             yield Finding(
@@ -818,7 +863,7 @@ def mccl_algo_set(environment: Environment, mccl: ComponentLibrary | Absent | Un
 
 
 @check("nccl-variables-without-effect", layer=Layer.ENVIRONMENT, severity="note")
-def nccl_variables_without_effect(environment: Environment, gpus: Gpus) -> Judgement:
+def nccl_variables_without_effect(environment: Environment, gpus: Gpus | Unknown) -> Judgement:
     """NCCL variables are set, but MCCL reads its own.
 
     ## Why it matters
@@ -835,7 +880,11 @@ def nccl_variables_without_effect(environment: Environment, gpus: Gpus) -> Judge
     The names in the vendor's debugging guide (2026); that NCCL's are not read is inferred.
     """
     names = [name for name, _ in environment.starting("NCCL_")]
-    if names and not environment.starting("MCCL_"):
+    if not names or environment.starting("MCCL_"):
+        return
+    if isinstance(gpus, Unknown):
+        yield gpus
+    else:
         yield Finding(
             f"{', '.join(names)} set, but no MCCL variable, on a host with {gpus}",
             where=names[0],

@@ -156,8 +156,7 @@ def driver_refuses_runtime(
     if said:
         where = user_driver.real_path if isinstance(user_driver, LoadableLibrary) else ""
         yield Finding(
-            f"{'; '.join(dict.fromkeys(said))}; kernel driver: {kernel_driver}; libmusa:"
-            f" {user_driver}; Toolkit: {toolkit}",
+            f"{'; '.join(dict.fromkeys(said))}; {kernel_driver}; {user_driver}; {toolkit}",
             where=where,
             fix=Fix(
                 "Use the Toolkit of the driver's release, or put the folder of the libmusa that"
@@ -254,17 +253,28 @@ def _component(library: ComponentLibrary, toolkit: Toolkit) -> Judgement:
         )
         return
     belonging = row.mudnn if library.name == "muDNN" else row.mccl
-    if not any(covers(listed, library.version) for listed in belonging):
-        yield Finding(
-            f"{library} beside {toolkit}, to which {library.name} {' or '.join(belonging)} belongs"
-            f" ({row.origin})",
-            where=library.path,
-            fix=Fix(
-                f"Install {library.name} {belonging[-1]}, which replaces the library that other"
-                " programs on this host may use",
-                destructive=True,
-            ),
+    if any(covers(listed, library.version) for listed in belonging):
+        return
+    own = any(name.startswith(f"lib{library.name.lower()}.so") for name in toolkit.libraries)
+    places = (library.path, library.source)
+    if own and not any(place.startswith(f"{toolkit.root}/") for place in places):
+        fix = Fix(
+            f"The loader takes {library.path} although {toolkit.root}/lib has its own: put that"
+            " folder first in LD_LIBRARY_PATH",
+            exports(toolkit.root),
         )
+    else:
+        fix = Fix(
+            f"Install {library.name} {belonging[-1]}, which replaces the library that other"
+            " programs on this host may use",
+            destructive=True,
+        )
+    yield Finding(
+        f"{library} beside {toolkit}, to which {library.name} {' or '.join(belonging)} belongs"
+        f" ({row.origin})",
+        where=library.path,
+        fix=fix,
+    )
 
 
 def _pattern(library: ComponentLibrary, toolkit: ToolkitVersion) -> str:
@@ -351,9 +361,9 @@ def torch_musa_for_other_generation(
 
     torch_musa issues 56, 100, 117 and 137; the sonames of Toolkits 4 and 5.
     """
-    needed = torch_musa_build.runtime_major
+    needed, by = torch_musa_build.runtime_major, "by the libmusart that its libraries need"
     if needed is None and torch_musa_build.built_for:
-        needed = torch_musa_build.built_for.major
+        needed, by = torch_musa_build.built_for.major, "by its label"
     if needed is None or toolkit.version is None:
         yield Unknown(f"a number is missing: {torch_musa_build}, {toolkit}")
         return
@@ -372,7 +382,8 @@ def torch_musa_for_other_generation(
     else:
         fix = reinstall(python, None, toolkit.version)
     yield Finding(
-        f"{torch_musa_build} needs Toolkit {_generation(needed)}, in use is {toolkit}",
+        f"torch_musa {torch_musa_build.version} needs Toolkit {_generation(needed)}"
+        f" ({by}), in use is {toolkit}",
         where=torch_musa_build.path,
         fix=fix,
     )
@@ -409,7 +420,8 @@ def torch_musa_for_other_release(
     elif built is not None:
         if built.major == number.major and not (built <= number <= built):
             yield Finding(
-                f"{torch_musa_build}, in use is {toolkit}",
+                f"torch_musa {torch_musa_build.version} is built for Toolkit {built}, in use is"
+                f" {toolkit}",
                 where=torch_musa_build.path,
                 fix=reinstall(python, None, number),
             )
@@ -440,7 +452,7 @@ def _by_table(
     lines = {tuple(int(part) for part in row.toolkit.split(".")[:2]) for row in known}
     if number.key[:2] not in lines:
         yield Finding(
-            f"torch_musa {build.version} ({build.source}) is known with Toolkit"
+            f"torch_musa {build.version} is known with Toolkit"
             f" {', '.join(row.toolkit for row in known)}, in use is {toolkit}",
             where=build.path,
             fix=reinstall(python, None, number),

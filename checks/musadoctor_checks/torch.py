@@ -63,7 +63,7 @@ def python_not_usable(python: Python | Absent | Unknown) -> Judgement:
 
 @check("python-without-wheels", layer=Layer.PYTHON, severity="error")
 def python_without_wheels(
-    python: Python, gpus: Gpus, torch_build: TorchBuild | Absent
+    python: Python, gpus: Gpus | Unknown, torch_build: TorchBuild | Absent
 ) -> Judgement:
     """No MUSA build of torch is known for this release of Python.
 
@@ -87,6 +87,9 @@ def python_without_wheels(
     """
     if isinstance(torch_build, TorchBuild):
         return
+    if isinstance(gpus, Unknown):
+        yield gpus
+        return
     table = wheel_pythons()
     release = ".".join(map(str, python.release))
     if release not in {row.python for row in table}:
@@ -101,7 +104,7 @@ def python_without_wheels(
 
 @check("torch-missing", layer=Layer.TORCH, severity="error")
 def torch_missing(
-    gpus: Gpus,
+    gpus: Gpus | Unknown,
     python: Python,
     torch_build: TorchBuild | Absent,
     toolkit: Toolkit | Absent | Unknown,
@@ -127,7 +130,11 @@ def torch_missing(
 
     MUSA SDK 5.2.0 install guide (2026).
     """
-    if isinstance(torch_build, Absent):
+    if isinstance(torch_build, TorchBuild):
+        return
+    if isinstance(gpus, Unknown):
+        yield gpus
+    else:
         number = toolkit.version if isinstance(toolkit, Toolkit) else None
         fitting = f" that are built for Toolkit {number}" if number else ""
         yield Finding(
@@ -206,7 +213,7 @@ def torch_for_other_gpus(
     number = toolkit.version if isinstance(toolkit, Toolkit) else None
     wheel = torch_musa_build if isinstance(torch_musa_build, TorchMusaBuild) else None
     if wheel is not None:
-        reason = f"under {wheel}"
+        reason = f"under torch_musa {wheel.version}"
     elif isinstance(gpus, Gpus):
         reason = f"on a host with {gpus}"
     else:
@@ -247,17 +254,17 @@ def torch_without_musa(
 
     torch_musa issue 63 (2024-10-31).
     """
-    beside = isinstance(torch_musa_build, TorchMusaBuild)
+    wheel = torch_musa_build if isinstance(torch_musa_build, TorchMusaBuild) else None
     if torch_build.flavour in {"MUSA", *OTHER_GPUS} or not torch_build.path:
         return
-    if not (beside or isinstance(gpus, Gpus)):
+    if wheel is None and not isinstance(gpus, Gpus):
         return
     if isinstance(torch_musa_import, Import) and torch_musa_import.failure is None:
         return
     if torch_build.flavour == "CPU":
-        what = torch_musa_build if beside else gpus
+        beside = f"torch_musa {wheel.version}" if wheel else str(gpus)
         yield Finding(
-            f"{torch_build} beside {what}",
+            f"{torch_build} beside {beside}",
             where=torch_build.path,
             fix=reinstall(python, _version(torch_musa_build)),
         )
@@ -344,8 +351,8 @@ def numpy_too_new(
         reason = f"torch {version} is published with numpy 1 ({row.origin})"
     else:
         yield Unknown(
-            f"whether {torch_musa_build} works with numpy {numpy.version}: the hosts that"
-            " musadoctor knows have numpy 1.26"
+            f"whether torch_musa {torch_musa_build.version} works with numpy {numpy.version}: the"
+            " hosts that musadoctor knows have numpy 1.26"
         )
         return
     yield Finding(
@@ -454,7 +461,8 @@ def torch_companion_mismatch(
         reason = _misfit(item, torch_build) if item else None
         if item and reason:
             yield Finding(
-                f"{item} {reason}, but torch is {torch_build.version} with {torch_musa_build}",
+                f"{item} {reason}, but torch is {torch_build.version}, with torch_musa"
+                f" {torch_musa_build.version}",
                 where=item.location,
                 fix=Fix(
                     f"Install the Moore Threads build of {name} that belongs to torch"

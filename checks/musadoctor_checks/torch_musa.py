@@ -30,11 +30,12 @@ from musadoctor_checks.knowledge import explained
 BF16_FROM = (2, 2)
 """The first compute capability that computes in bfloat16 (torch_musa issue 122; 2025-12)."""
 IMPORT = "import torch, torch_musa"
+AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 
 
 @check("torch-musa-missing", layer=Layer.TORCH_MUSA, severity="error")
 def torch_musa_missing(
-    gpus: Gpus,
+    gpus: Gpus | Unknown,
     torch_build: TorchBuild,
     torch_musa_build: TorchMusaBuild | Absent,
     toolkit: Toolkit | Absent | Unknown,
@@ -67,6 +68,9 @@ def torch_musa_missing(
         state = f"torch_musa {torch_musa_build.version} has metadata only"
     else:
         return
+    if isinstance(gpus, Unknown):
+        yield gpus
+        return
     yield Finding(
         f"{state}, with torch {torch_build.version} and {gpus}",
         where=torch_build.path,
@@ -82,6 +86,7 @@ def torch_musa_missing(
 def torch_musa_import_fails(
     torch_musa_import: Import,
     torch_musa_build: TorchMusaBuild | Absent | Unknown,
+    environment: Environment | Unknown,
     python: Python | Absent | Unknown,
 ) -> Judgement:
     """torch_musa cannot be imported.
@@ -91,6 +96,9 @@ def torch_musa_import_fails(
     Without it there is no device `musa`. The exception that Python shows last, "Please try running
     Python from a different directory!", hides the cause, which is the innermost one.
 
+    From 2.1 on torch imports torch_musa by itself, through an entry point. Then a plain
+    `import torch` fails too, in every program, also in one that needs no GPU.
+
     ## How to fix
 
     It depends on the innermost exception:
@@ -99,9 +107,12 @@ def torch_musa_import_fails(
     - an undefined symbol: torch is not the build that torch_musa was linked against
     - a text about torch's version: the two are not of one release
 
+    Until it is repaired, `TORCH_DEVICE_BACKEND_AUTOLOAD=0` keeps torch usable on the CPU.
+
     ## Symptoms
 
     - `ImportError: Please try running Python from a different directory!`
+    - `RuntimeError: Failed to load the backend extension: torch_musa`
     - `libmusa_kernels.so: undefined symbol: ...`
     - `libmudnn.so.1: cannot open shared object file: No such file or directory`
 
@@ -113,46 +124,16 @@ def torch_musa_import_fails(
     if failure is None:
         return
     build = torch_musa_build if isinstance(torch_musa_build, TorchMusaBuild) else None
-    yield Finding(
-        told(failure),
-        where=build.path if build else "",
-        fix=remedy(failure, python, IMPORT, reinstall(python, build.version if build else None)),
-    )
-
-
-@check("torch-musa-breaks-torch", layer=Layer.TORCH_MUSA, severity="warning", symptom=True)
-def torch_musa_breaks_torch(
-    torch_musa_import: Import, torch_musa_build: TorchMusaBuild, environment: Environment
-) -> Judgement:
-    """A plain `import torch` fails, because it loads a torch_musa that cannot be loaded.
-
-    ## Why it matters
-
-    torch_musa has an entry point by which torch imports it. Every program that imports torch fails,
-    also one that needs no GPU.
-
-    ## How to fix
-
-    Repair torch_musa. Until then `TORCH_DEVICE_BACKEND_AUTOLOAD=0` keeps torch usable on the CPU.
-
-    ## Symptoms
-
-    - `RuntimeError: Failed to load the backend extension: torch_musa`
-
-    ## Sources
-
-    torch_musa issue 102 (2025-10).
-    """
-    off = environment.get("TORCH_DEVICE_BACKEND_AUTOLOAD") == "0"
-    if torch_musa_import.failure is not None and torch_musa_build.autoloads and not off:
-        yield Finding(
-            f"import torch breaks too: it loads torch_musa {torch_musa_build.version} by itself",
-            where=torch_musa_build.path,
-            fix=Fix(
-                "Repair torch_musa; until then this keeps torch usable on the CPU",
-                ("export TORCH_DEVICE_BACKEND_AUTOLOAD=0",),
-            ),
+    fix = remedy(failure, python, IMPORT, reinstall(python, build.version if build else None))
+    message = told(failure)
+    off = isinstance(environment, Environment) and environment.get(AUTOLOAD) == "0"
+    if build and build.autoloads and not off:
+        message += "; `import torch` alone fails with it, as torch loads it by itself"
+        fix = fix._replace(
+            text=f"{fix.text}; until then {AUTOLOAD}=0 keeps torch usable on the CPU",
+            commands=(*fix.commands, f"export {AUTOLOAD}=0"),
         )
+    yield Finding(message, where=build.path if build else "", fix=fix)
 
 
 @check("torch-musa-unavailable", layer=Layer.TORCH_MUSA, severity="error", symptom=True)
@@ -197,11 +178,13 @@ def torch_musa_unavailable(
     )
 
 
-def _asked_for(environment: Environment) -> int | None:
-    """How many cards MUSA_VISIBLE_DEVICES lists, ``None`` where it is not set or no list."""
-    value = environment.get("MUSA_VISIBLE_DEVICES")
-    parts = value.split(",") if value else []
-    return len(parts) if parts and all(part.strip().isdigit() for part in parts) else None
+def _expected(mask: str | None, cards: int) -> int | None:
+    """How many devices there should be, ``None`` where the mask is no list of present cards."""
+    if mask is None:
+        return cards
+    parts = [part.strip() for part in mask.split(",")]
+    there = all(re.fullmatch(r"[0-9]{1,4}", part) and int(part) < cards for part in parts)
+    return len(parts) if there else None
 
 
 @check("torch-musa-device-count", layer=Layer.TORCH_MUSA, severity="warning", symptom=True)
@@ -232,7 +215,7 @@ def torch_musa_device_count(
         return
     mask = environment.get("MUSA_VISIBLE_DEVICES")
     cards = len(gpus.cards)
-    expected = cards if mask is None else _asked_for(environment)
+    expected = _expected(mask, cards)
     if expected is None or expected == count:
         return
     if mask is None and not isinstance(container, Absent):
@@ -442,14 +425,16 @@ def torch_musa_step_fails(torch_musa: TorchMusa, python: Python | Absent | Unkno
 
     ## Why it matters
 
-    A question such as the number of devices or their properties came to no answer, so that what
-    depends on it could not be judged.
+    A question such as the properties of a device came to no answer, so that what depends on it
+    could not be judged.
 
     ## How to fix
 
     Follow the message.
     """
-    for failure in torch_musa.failures:
+    for failure in torch_musa.failures if torch_musa.available else ():
+        if failure.step.startswith("mccl"):
+            continue  # the family collectives says so
         yield Finding(
             told(failure),
             fix=remedy(
