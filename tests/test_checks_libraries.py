@@ -12,6 +12,7 @@ from given import (
     S3000,
     S4000,
     TOOLKIT,
+    WHEEL,
     advice,
     fixes,
     gpus,
@@ -116,8 +117,8 @@ MKL = ("libmkl_core.so.2", "libmkl_intel_lp64.so.2")
 def test_mpi_and_mkl() -> None:
     facts = lacking("libmpi.so.40", *MKL)
     assert said(family.system_library_missing, **facts) == (
-        f"{HEALTHY['torch_musa_build']} needs libmpi.so.40, which the loader does not find",
-        f"{HEALTHY['torch_musa_build']} needs {', '.join(MKL)}, which the loader does not find",
+        f"torch_musa {WHEEL.version} needs libmpi.so.40, which the loader does not find",
+        f"torch_musa {WHEEL.version} needs {', '.join(MKL)}, which the loader does not find",
     )
     assert fixes(family.system_library_missing, **facts) == (
         ("sudo apt install openmpi-bin",),
@@ -183,6 +184,30 @@ def test_the_remedy_by_library(
     assert fixes(family.musa_library_missing, **facts) == (commands,)
     assert word in advice(family.musa_library_missing, **facts)
     assert said(family.system_library_missing, **facts) == ()
+
+
+@pytest.mark.parametrize(
+    ("runtime", "number", "same"),
+    [(5, "4.3.5", False), (1, "4.3.5", False), (4, "3.1.0", False), (1, "3.1.0", True)],
+)
+def test_a_wheel_of_another_generation_is_told_by_its_own_check(
+    runtime: int, number: str, *, same: bool
+) -> None:
+    facts = lacking("libmupti.so.0.9", toolkit=toolkit(number))
+    facts["torch_musa_build"] = wheel("libmupti.so.0.9")._replace(runtime_major=runtime)
+    result = judged(family.musa_library_missing, **facts)
+    assert result.status == ("failed" if same else "unknown")
+    facts["libraries"] = LIBRARIES
+    assert said(family.musa_library_missing, **facts) == ()
+
+
+@pytest.mark.parametrize("in_use", [NO_TOOLKIT, TOOLKIT._replace(version=None)])
+def test_a_toolkit_without_number_settles_nothing(in_use: object) -> None:
+    facts = lacking("libmupti.so.0.9", toolkit=in_use)
+    assert len(said(family.musa_library_missing, **facts)) == 1
+    facts["toolkit"] = TOOLKIT
+    facts["torch_musa_build"] = wheel("libmupti.so.0.9")._replace(runtime_major=None)
+    assert len(said(family.musa_library_missing, **facts)) == 1
 
 
 def test_one_finding_names_all_that_one_fix_brings() -> None:

@@ -37,7 +37,9 @@ UNSEEN = Unknown("not found out")
 def test_no_toolkit() -> None:
     facts = {"toolkits": NO_TOOLKIT, "libraries": NO_LIBRARIES}
     (message,) = said(family.toolkit_missing, **facts)
-    assert message.startswith(f"{NO_TOOLKIT.reason}, with {CARDS} on the bus; torch_musa 2.9.1")
+    assert message == (
+        f"{NO_TOOLKIT.reason}, with {CARDS} on the bus; torch_musa 2.9.1+musa5.2.0 needs one"
+    )
     assert "musa_toolkits_5.2.0.tar.gz" in advice(family.toolkit_missing, **facts)
     assert fixes(family.toolkit_missing, **facts) == (("sudo apt install musa-toolkit",),)
     assert said(family.toolkit_missing) == ()
@@ -152,7 +154,7 @@ def test_no_mudnn(build: object, *, fires: bool) -> None:
 def test_a_torch_musa_that_needs_mccl(cards: Gpus, commands: tuple[str, ...], word: str) -> None:
     facts = {"mccl": NO_MCCL, "gpus": cards}
     (message,) = said(family.mccl_missing, **facts)
-    assert message.startswith(f"{NO_MCCL.reason}, but torch_musa 2.9.1+musa5.2.0")
+    assert message == f"{NO_MCCL.reason}, but torch_musa 2.9.1+musa5.2.0 needs it"
     assert fixes(family.mccl_missing, **facts) == (commands,)
     assert word in advice(family.mccl_missing, **facts)
 

@@ -26,6 +26,8 @@ from musadoctor_checks.knowledge import explained
 
 CANNOT_EXECUTE = 126
 """A shell's exit code for a file that is there and cannot be started."""
+FIRST_OF_ITS_SONAME = 4
+"""From this generation on the runtime is named after it, ``libmusart.so.4``."""
 NOT_SUPPORTED = 801
 """The MUSA error code "operation not supported"."""
 
@@ -221,7 +223,7 @@ def system_library_missing(
 
 
 def _missed(wheel: TorchMusaBuild, sonames: list[str]) -> str:
-    return f"{wheel} needs {', '.join(sonames)}, which the loader does not find"
+    return f"torch_musa {wheel.version} needs {', '.join(sonames)}, which the loader does not find"
 
 
 @check("musa-library-missing", layer=Layer.LIBRARIES, severity="error", symptom=True)
@@ -230,6 +232,7 @@ def musa_library_missing(
     torch_musa_build: TorchMusaBuild,
     torch_musa_import: Import | Absent | Unknown,
     toolkits: Toolkits | Absent | Unknown,
+    toolkit: Toolkit | Absent | Unknown,
 ) -> Judgement:
     """torch_musa needs MUSA libraries that the loader does not find.
 
@@ -258,6 +261,12 @@ def musa_library_missing(
     """
     if _works(torch_musa_import):
         return
+    if libraries.missing and _of_other_generation(torch_musa_build, toolkit):
+        yield Unknown(
+            f"torch_musa {torch_musa_build.version} is of another generation than {toolkit}: what"
+            " else it misses shows when they agree"
+        )
+        return
     fixes: dict[Fix, list[str]] = {}
     for soname in libraries.missing:
         if not soname.startswith(("libmpi", "libmkl")):
@@ -265,6 +274,15 @@ def musa_library_missing(
             fixes.setdefault(fix, []).append(soname)
     for fix, sonames in fixes.items():
         yield Finding(_missed(torch_musa_build, sonames), where=torch_musa_build.path, fix=fix)
+
+
+def _of_other_generation(wheel: TorchMusaBuild, toolkit: Toolkit | Absent | Unknown) -> bool:
+    """Whether the whole wheel is for another Toolkit, which a check of pairs says."""
+    if not isinstance(toolkit, Toolkit) or toolkit.version is None or wheel.runtime_major is None:
+        return False
+    # Before Toolkit 4 the runtime was libmusart.so.1.0, whatever the Toolkit's number.
+    pair = {wheel.runtime_major, toolkit.version.major}
+    return len(pair) > 1 and max(pair) >= FIRST_OF_ITS_SONAME
 
 
 def _remedy(

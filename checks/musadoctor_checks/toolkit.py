@@ -65,7 +65,7 @@ def toolkit_missing(
         return
     wheel = torch_musa_build if isinstance(torch_musa_build, TorchMusaBuild) else None
     number = str(wheel.built_for) if wheel and wheel.built_for else "X.Y.Z"
-    needed = f"; {wheel} is waiting for it" if wheel else ""
+    needed = f"; torch_musa {wheel.version} needs one" if wheel else ""
     yield Finding(
         f"{toolkits}, with {gpus} on the bus{needed}",
         where="/usr/local",
@@ -270,7 +270,9 @@ def mccl_missing(
             install(machine, apt=package),
         )
     yield Finding(
-        f"{mccl}, but {torch_musa_build} needs libmccl", where=f"{toolkit.root}/lib", fix=fix
+        f"{mccl}, but torch_musa {torch_musa_build.version} needs it",
+        where=f"{toolkit.root}/lib",
+        fix=fix,
     )
 
 
