@@ -189,8 +189,9 @@ def _import(told: _Told, module: str) -> Import | Unknown:
 
 
 def _not_reached(told: _Told) -> Unknown:
-    """Why a step neither worked nor failed: the last failure ended the child before it."""
-    return Unknown(f"not reached, {list(told.failures.values())[-1]}")
+    """Why a step neither worked nor failed: most likely the last failure ended the child."""
+    last = [*map(str, told.failures.values())][-1:] or ["the child said nothing of it"]
+    return Unknown(f"not reached, {last[0]}")
 
 
 def _without(imported: Import | Absent | Unknown) -> Absent | Unknown:

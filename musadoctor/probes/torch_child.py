@@ -11,13 +11,13 @@ from __future__ import annotations
 import errno
 import importlib
 import importlib.util
-import json
 import os
 import resource
 import sys
 import time
 import warnings
 from functools import partial
+from json import dumps
 from typing import TYPE_CHECKING, Any, Callable
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def main(descriptor: int) -> None:
         # What was imported may have closed it, and the number may be a file of its own by now.
         if not os.path.samestat(pipe, os.fstat(descriptor)):
             raise OSError(errno.EBADF, "the descriptor to answer on was closed")
-        os.write(descriptor, (json.dumps(line, default=str) + "\n").encode("ascii"))
+        os.write(descriptor, (dumps(line, default=str) + "\n").encode("ascii"))
 
     def step(name: str, ask: Callable[[], object]) -> object:
         """The step's value, ``None`` where it failed."""

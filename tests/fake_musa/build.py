@@ -29,7 +29,7 @@ WHEEL = """\
 Wheel-Version: 1.0
 Generator: bdist_wheel
 Root-Is-Purelib: false
-Tag: cp{python}-cp{python}-linux_x86_64
+Tag: cp311-cp311-linux_x86_64
 """
 ENTRY_POINTS = """\
 [torch.backends]
@@ -60,7 +60,7 @@ def build(python: str) -> Path:
         metadata = site / f"torch_musa-{version.partition('+')[0]}+musa5.2.0.dist-info"
         metadata.mkdir()
         (metadata / "METADATA").write_text(METADATA.format(version=version.partition("+")[0]))
-        (metadata / "WHEEL").write_text(WHEEL.format(python="310"))
+        (metadata / "WHEEL").write_text(WHEEL)
         (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
         try:
             site.rename(built)

@@ -4,6 +4,7 @@ FAKE_MUSA_IMPORT: ``missing-library`` (as when a library is not on the loader's 
 ``crash`` (SIGSEGV), ``exit`` (leaves the interpreter with code 0).
 """
 
+# ruff: noqa: N999 - the real one bears this name
 import ctypes
 import os
 import signal
