@@ -175,7 +175,7 @@ def test_a_hang_in_is_available() -> None:
 
 
 def test_a_device_that_kills_the_child() -> None:
-    lines = [*TORCH, *MUSA, *USED, {"begin": "device 1: add"}]
+    lines: Lines = [*TORCH, *MUSA, *USED, {"begin": "device 1: add"}]
     musa = torch_musa(told(lines, Ran("signal", -7, note="SIGBUS")))
     assert isinstance(musa, TorchMusa)
     failure = ChildFailure("device 1: add", "signal", "killed by SIGBUS")
