@@ -344,7 +344,7 @@ def test_torch_musa_in_full() -> None:
     assert fact.autoloads
     assert fact.path == f"{SITE}/torch_musa"
     assert fact.source.endswith(
-        "torch_musa-2.9.1+musa5.2.0.dist-info; what 3 of its libraries need"
+        "torch_musa-2.9.1+musa5.2.0.dist-info; 3 of 3 libraries read"
     )
 
 
@@ -360,7 +360,7 @@ def test_torch_musa_without_metadata() -> None:
     assert not fact.autoloads
     assert (
         fact.source
-        == f"{SITE}/torch_musa/version.py; what 1 of its libraries need; {damaged.detail}"
+        == f"{SITE}/torch_musa/version.py; 1 of 2 libraries read; {damaged.detail}"
     )
 
 

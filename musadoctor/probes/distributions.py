@@ -311,7 +311,7 @@ def _needed(system: System, path: str) -> tuple[tuple[str, ...], list[str]]:
         else:
             needed |= dict.fromkeys(elf.needed)
     read = len(files) - len(unread)
-    return tuple(needed), [f"what {read} of its libraries need", *unread]
+    return tuple(needed), [f"{read} of {len(files)} libraries read", *unread]
 
 
 def _autoloads(system: System, metadata: str) -> bool:
