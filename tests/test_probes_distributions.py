@@ -343,9 +343,7 @@ def test_torch_musa_in_full() -> None:
     )
     assert fact.autoloads
     assert fact.path == f"{SITE}/torch_musa"
-    assert fact.source.endswith(
-        "torch_musa-2.9.1+musa5.2.0.dist-info; 3 of 3 libraries read"
-    )
+    assert fact.source.endswith("torch_musa-2.9.1+musa5.2.0.dist-info; 3 of 3 libraries read")
 
 
 def test_torch_musa_without_metadata() -> None:
@@ -358,10 +356,7 @@ def test_torch_musa_without_metadata() -> None:
     assert str(fact.built_for) == "4.3.6"
     assert fact.runtime_major == 1
     assert not fact.autoloads
-    assert (
-        fact.source
-        == f"{SITE}/torch_musa/version.py; 1 of 2 libraries read; {damaged.detail}"
-    )
+    assert fact.source == f"{SITE}/torch_musa/version.py; 1 of 2 libraries read; {damaged.detail}"
 
 
 def test_torch_musa_half_removed() -> None:
