@@ -172,6 +172,15 @@ def test_no_container(system: Recorder, reason: str) -> None:
         ),
         (host(stats=DOCKERENV | OWN), "docker", ("/.dockerenv", "a PID namespace of its own")),
         (
+            host(
+                files={
+                    "/proc/self/mountinfo": OVERLAY_ROOT.replace("/ro", "/io.containerd.x/") + DOCKER_HOSTS,
+                }
+            ),
+            "docker",
+            ("/ comes from /io.containerd.", "/etc/hosts comes from /docker/containers/"),
+        ),
+        (
             host(stats=DOCKERENV, files={"/proc/self/mountinfo": OVERLAY_ROOT}),
             "docker",
             ("/ is of type overlay", "/.dockerenv"),
@@ -273,10 +282,15 @@ def test_what_was_injected() -> None:
 def test_a_folder_in_place_of_the_tool_and_a_file_that_cannot_be_looked_at() -> None:
     system = host(
         files=IN_DOCKER,
-        folders={"/usr/lib/aarch64-linux-gnu": ["libmusa.so.1", "libmtml.so.2"]},
+        folders={
+            "/usr/lib/aarch64-linux-gnu": ["libmusa.so.1", "libmtml.so.2", "libsrv_um_MUSA.so"]
+        },
         stats={
             "/usr/lib/aarch64-linux-gnu/libmusa.so.1": file(9),
             "/usr/lib/aarch64-linux-gnu/libmtml.so.2": Failure(NOT_ALLOWED, "x"),
+            "/usr/lib/aarch64-linux-gnu/libsrv_um_MUSA.so": Stat(
+                "device", 0, 0o666, "root", usable=True, executable=False, real="/dev/null"
+            ),
             "/usr/bin/mthreads-gmi": folder("/usr/bin/mthreads-gmi"),
         },
         loader_cache={"libmusa.so": Failure(NOT_ALLOWED, "x")},
@@ -286,6 +300,7 @@ def test_a_folder_in_place_of_the_tool_and_a_file_that_cannot_be_looked_at() -> 
     assert isinstance(found, Container)
     assert found.files == (
         InjectedFile("/usr/lib/aarch64-linux-gnu/libmusa.so.1", "ok"),
+        InjectedFile("/usr/lib/aarch64-linux-gnu/libsrv_um_MUSA.so", "other"),
         InjectedFile("/usr/bin/mthreads-gmi", "folder"),
     )
 

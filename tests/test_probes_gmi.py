@@ -24,7 +24,7 @@ from musadoctor.system import NOT_ALLOWED, Failure, Found, Ran
 from musadoctor.versions import KernelDriverVersion
 
 
-def card(  # noqa: PLR0917 - the columns of a table
+def card(
     ordinal: int,
     name: str,
     bus: str,
@@ -281,6 +281,7 @@ def test_merged_completes_the_table_and_appends_what_it_lacks() -> None:
         card(0, "MTT S5000", "0000:2a:00.0", 7, 81920, None, None, None, "4.3.41"),
         card(1, "MTT S5000", "", 9, 81920, None, None, None, "4.3.42"),
         card(2, "MTT S5000", "0000:4c:00.0", 1, 81920, None, None, None, "4.3.41"),
+        card(3, "MTT S5000", "", 1, 81920, None, None, None, "4.3.41"),
     )
     assert merged(table, from_json) == (
         card(0, "MTT S5000", "0000:2a:00.0", 0, 81920, mtbios="4.3.41"),

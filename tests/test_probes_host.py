@@ -108,8 +108,12 @@ def test_distribution(files: dict[str, str | Failure], distribution: str, number
         ('N="', '"'),
     ],
 )
-def test_os_release_quotes(line: str, value: str) -> None:
+def test_os_release_values(line: str, value: str) -> None:
     assert parse_os_release(line) == {"N": value}
+
+
+def test_os_release_comments() -> None:
+    assert parse_os_release('#N="x"\n# ID=y\nID=z\nnonsense\n\n') == {"ID": "z"}
 
 
 @given(st.text())
@@ -150,6 +154,12 @@ FLAG = "processor : 0\nflags\t\t: fpu vme hypervisor lahf_lm\nbugs : x\n"
         ("Red Hat", "KVM", FLAG, "", "x", "KVM"),
         ("VMware, Inc.", "VMware Virtual Platform", FLAG, "", "x", "VMware"),
         ("innotek GmbH", "VirtualBox", FLAG, "", "x", "VirtualBox"),
+        ("Bochs", "Bochs", FLAG, "", "x", "Bochs"),
+        ("", "BHYVE", FLAG, "", "x", "bhyve"),
+        ("Parallels", "Parallels Virtual Platform", FLAG, "", "x", "Parallels"),
+        ("OpenStack Foundation", "OpenStack Nova", FLAG, "", "x", "OpenStack"),
+        ("Red Hat", "RHEV Hypervisor", FLAG, "", "x", "RHEV"),
+        ("oVirt", "oVirt Node", FLAG, "", "x", "oVirt"),
         ("Microsoft Corporation", "Virtual Machine", FLAG, "", "x", "Hyper-V"),
         ("Microsoft Corporation", "Surface Laptop", "", "", "x", None),
         ("Xen", "HVM domU", FLAG, "xen\n", "x", "Xen"),

@@ -25,8 +25,8 @@ from musadoctor.system import NOT_THERE, Failure, Stat, System
 
 FIRST_PID_NAMESPACE = "pid:[4026531836]"
 """The number that the kernel gives to the machine's own PID namespace (PROC_PID_INIT_INO)."""
-RUNTIMES = ("kubernetes", "podman", "docker", "lxc", "apptainer", "systemd-nspawn", "containerd")
-"""Where several speak, the first of these is named: the outermost that a user deals with."""
+RUNTIMES = ("kubernetes", "podman", "docker")
+"""Where several speak, the first of these is named: what a user deals with, not what it uses."""
 
 _ENGINE_PATHS = (
     # What the mounts of a container come from, in whatever folder the engine keeps its data.
@@ -44,7 +44,7 @@ _CGROUPS = (
     (re.compile(r"/(?:cri-containerd|containerd|crio)[/-][0-9a-f]{12}"), "containerd"),
 )
 _ENGINE_MOUNTS = {"/", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"}
-_NOT_CONTAINERS = {"", "none", "wsl"}
+_NOT_CONTAINERS = {"", "wsl"}
 _SHOWN = 60
 
 
@@ -118,7 +118,7 @@ def mount_signs(text: str) -> list[Sign]:
 def cgroup_signs(text: str) -> list[Sign]:
     """The signs in a ``cgroup`` file of ``/proc``."""
     for line in text.splitlines():
-        path = line.rpartition(":")[2] if "::" not in line else line.partition("::")[2]
+        path = line.split(":", 2)[-1]
         for pattern, runtime in _CGROUPS:
             if pattern.search(path):
                 return [Sign(f"control group of {runtime}", runtime, decides=True)]

@@ -275,14 +275,14 @@ def parse_json(text: str) -> tuple[GmiCard, ...]:
 
 
 def merged(table: Iterable[GmiCard], from_json: Iterable[GmiCard]) -> tuple[GmiCard, ...]:
-    """The table's cards, each completed by its JSON; then those that the JSON alone lists."""
+    """The table's cards, each completed by its JSON; then those that the JSON alone places."""
     spare = {card.ordinal: card for card in from_json}
     cards: list[GmiCard] = []
     for card in table:
         twin = spare.pop(card.ordinal, card)
-        known = (a if a not in {None, ""} else b for a, b in zip(card, twin, strict=True))
+        known = (b if a is None else a for a, b in zip(card, twin, strict=True))
         cards.append(GmiCard._make(known))
-    return (*cards, *spare.values())
+    return (*cards, *(card for card in spare.values() if card.bus_id))
 
 
 def _object(value: object) -> dict[str, object]:

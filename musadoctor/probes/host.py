@@ -12,7 +12,6 @@ HYPERVISORS = (
     # those sell bare machines too, and there the processor's flag decides.
     ("vmware", "VMware"),
     ("virtualbox", "VirtualBox"),
-    ("innotek", "VirtualBox"),
     ("qemu", "QEMU"),
     ("kvm", "KVM"),
     ("bochs", "Bochs"),
