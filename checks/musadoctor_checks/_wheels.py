@@ -3,7 +3,7 @@
 import shlex
 
 from musadoctor.api import Absent, Fix, Python, ToolkitVersion, Unknown, WheelVersion
-from musadoctor_checks.knowledge import torch_for, torch_musa_for
+from musadoctor_checks.knowledge import public, torch_for, torch_musa_for
 
 INDEX = (
     "the Moore Threads package index (its address is in the MUSA SDK install guide), in a pip"
@@ -26,7 +26,7 @@ def wanted(torch_musa: WheelVersion | None, toolkit: ToolkitVersion | None) -> s
     if torch_musa is not None:
         torch = " or ".join(torch_for(torch_musa))
         if torch:
-            return f"torch {torch} for torch_musa {torch_musa.base}"
+            return f"torch {torch} for torch_musa {public(torch_musa)}"
     return "torch and torch_musa of one release"
 
 

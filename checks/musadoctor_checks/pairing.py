@@ -33,10 +33,10 @@ from musadoctor.api import (
 from musadoctor_checks._exports import exports
 from musadoctor_checks._wheels import reinstall
 from musadoctor_checks.knowledge import (
-    EQUAL_FROM,
     covers,
     dated,
     driver_toolkit,
+    public,
     toolkit_components,
     toolkit_wheels,
     torch_for,
@@ -537,19 +537,19 @@ def torch_of_other_patch_release(
     version = torch_build.version
     wanted = torch_for(torch_musa_build.version)
     if not wanted:
-        if torch_musa_build.version.key < EQUAL_FROM:
-            yield Unknown(
-                f"torch {version} with torch_musa {torch_musa_build.version}: a pair unknown to"
-                f" musadoctor, whose table is of {dated([row.origin for row in torch_pairs()])}"
-            )
+        yield Unknown(
+            f"torch {version} with torch_musa {torch_musa_build.version}: a pair unknown to"
+            f" musadoctor, whose table is of {dated([row.origin for row in torch_pairs()])}"
+        )
         return
     keys = _torch_keys(torch_musa_build)
     same_line = version.key[:2] in {key[:2] for key in keys}
-    post = any(".post" in text for text in wanted) and version.base not in wanted
+    posts = {text.partition(".post")[2] for text in wanted}
+    other_post = public(version).partition(".post")[2] not in posts
     if (
         same_line
         and not _refused(torch_build, torch_musa_build)
-        and (version.key[:3] not in keys or post)
+        and (version.key[:3] not in keys or other_post)
     ):
         yield Finding(
             f"torch {version} beside torch_musa {torch_musa_build.version}, which the vendor pairs"
@@ -616,8 +616,7 @@ def toolkit_components_mixed(version_query: VersionQuery) -> Judgement:
     releases: dict[str, list[str]] = {}
     for component in version_query.components:
         found = _BRANCH.search(component.branch or "")
-        # The branch of the driver that the runtime was built against, not a part of the tree.
-        if found and component.name != "driver_dependency":
+        if found:
             releases.setdefault(found[1], []).append(component.name)
     if len(releases) > 1:
         listed = "; ".join(f"{release}: {', '.join(names)}" for release, names in releases.items())

@@ -6,6 +6,7 @@ knows nothing of these tables.
 
 import datetime as dt
 import functools
+import importlib
 import pkgutil
 import re
 import sys
@@ -136,12 +137,10 @@ def rows(table: str) -> list[Row]:
 @functools.cache
 def read(file: str) -> dict[str, object]:
     """One file of the knowledge, parsed."""
-    if sys.version_info >= (3, 11):
-        import tomllib  # noqa: PLC0415 - 12 ms that a host without findings never pays
-    else:
-        import tomli as tomllib  # noqa: PLC0415
     text = cast("bytes", pkgutil.get_data(__name__, file)).decode()
-    return cast("dict[str, object]", tomllib.loads(text))
+    # Not imported above: it takes 12 ms, and many a run never asks.
+    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    return cast("dict[str, object]", toml.loads(text))
 
 
 def _text(row: Row, key: str) -> str:
@@ -263,12 +262,17 @@ def dated(origins: Sequence[Origin]) -> str:
     return str(max(origin.date for origin in origins))
 
 
+def public(version: WheelVersion) -> str:
+    """A wheel's number without its label: ``2.11.0.post2`` of ``2.11.0.post2+musa5.2.0``."""
+    return str(version).partition("+")[0]
+
+
 def torch_for(torch_musa: WheelVersion) -> tuple[str, ...]:
     """The torch releases that a torch_musa needs, none where that is not known."""
     row = next((row for row in torch_pairs() if covers(row.torch_musa, torch_musa)), None)
     if row is not None:
         return row.torch
-    return (torch_musa.base,) if torch_musa.key >= EQUAL_FROM else ()
+    return (public(torch_musa),) if torch_musa.key >= EQUAL_FROM else ()
 
 
 def torch_musa_for(toolkit: ToolkitVersion) -> tuple[str, ...]:
