@@ -247,6 +247,14 @@ def test_the_library_path_has_two_toolkits() -> None:
     )
     _, commands, _ = fix(check, environment=both)
     assert commands == ('export LD_LIBRARY_PATH="/usr/local/musa/lib:/opt/gone"',)
+    turned = environment(OLD_LIB, NEW_LIB)
+    text, commands, _ = fix(check, environment=turned)
+    assert text == "Keep one of them; the command keeps 5.2.0, which is the one in use"
+    assert commands == ('export LD_LIBRARY_PATH="/usr/local/musa/lib"',)
+    for tree in (UNSEEN, toolkit("5.1.0"), versionless()):
+        text, commands, _ = fix(check, environment=turned, toolkit=tree)
+        assert text == "Keep one of them; the command keeps 4.3.5, which comes first"
+        assert commands == ('export LD_LIBRARY_PATH="/usr/local/musa-4.3.5/lib"',)
     assert finds(check, environment=environment(NEW_LIB, NEW_LIB._replace(path="/m"))) == ()
     closed = OLD_LIB._replace(state="unreadable")
     assert finds(check, environment=environment(NEW_LIB, closed)) == ()

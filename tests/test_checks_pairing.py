@@ -56,7 +56,7 @@ def test_a_healthy_host_gives_nothing(check: Check) -> None:
 
 
 def test_a_driver_that_does_not_go_with_the_toolkit() -> None:
-    check = family.driver_toolkit_pair
+    check = family.driver_toolkit_mismatch
     given = {"kernel_driver": kernel_driver("5.2.0-server"), "toolkit": toolkit("4.3.5")}
     (found,) = finds(check, **given)
     assert found.startswith(
@@ -73,7 +73,7 @@ def test_a_driver_that_does_not_go_with_the_toolkit() -> None:
     ("driver", "number"), [("3.3.5-server", "4.3.4"), ("5.1.0", "4.3.5"), ("2.7.0", "5.2.0")]
 )
 def test_a_driver_of_which_nothing_is_known(driver: str, number: str) -> None:
-    check = family.driver_toolkit_pair
+    check = family.driver_toolkit_mismatch
     assert check.severity == "warning"
     given = {"kernel_driver": kernel_driver(driver), "toolkit": toolkit(number)}
     assert cannot_tell(check, **given) == (
@@ -83,7 +83,7 @@ def test_a_driver_of_which_nothing_is_known(driver: str, number: str) -> None:
 
 
 def test_a_pair_without_its_numbers() -> None:
-    check = family.driver_toolkit_pair
+    check = family.driver_toolkit_mismatch
     silent = KernelDriver((), "/sys/module/mtgpu")
     assert "unstated" in cannot_tell(check, kernel_driver=silent)
     assert "unknown version" in cannot_tell(check, toolkit=versionless())

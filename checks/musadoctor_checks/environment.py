@@ -253,7 +253,9 @@ def _without(entries: tuple[SearchEntry, ...], dropped: tuple[SearchEntry, ...])
 
 
 @check("library-path-has-two-toolkits", layer=Layer.ENVIRONMENT, severity="warning")
-def library_path_has_two_toolkits(environment: Environment) -> Judgement:
+def library_path_has_two_toolkits(
+    environment: Environment, toolkit: Toolkit | Absent | Unknown
+) -> Judgement:
     """LD_LIBRARY_PATH lists the folders of two MUSA Toolkits.
 
     ## Why it matters
@@ -273,14 +275,16 @@ def library_path_has_two_toolkits(environment: Environment) -> Judgement:
     entries = [entry for entry in _usable(environment.library_path) if entry.toolkit is not None]
     versions = dict.fromkeys(entry.toolkit for entry in entries)
     if len(versions) > 1:
-        first = entries[0].toolkit
-        others = tuple(entry for entry in entries if entry.toolkit != first)
+        in_use = toolkit.version if isinstance(toolkit, Toolkit) else None
+        kept = in_use if in_use in versions else entries[0].toolkit
+        why = "is the one in use" if kept == in_use else "comes first"
+        others = tuple(entry for entry in entries if entry.toolkit != kept)
         listed = ", ".join(f"{entry.path} (Toolkit {entry.toolkit})" for entry in entries)
         yield Finding(
             f"LD_LIBRARY_PATH lists {len(versions)} Toolkits: {listed}",
             where="LD_LIBRARY_PATH",
             fix=Fix(
-                f"Keep one of them; the command keeps {first}, which comes first",
+                f"Keep one of them; the command keeps {kept}, which {why}",
                 _without(environment.library_path, others),
             ),
         )

@@ -53,8 +53,8 @@ MCC_EQUAL_FROM = (4, 2)
 """From this Toolkit on mcc has the Toolkit's number; 4.0 and 4.1 brought mcc 3.1.0."""
 
 
-@check("driver-toolkit-pair", layer=Layer.TOOLKIT, severity="warning")
-def driver_toolkit_pair(kernel_driver: KernelDriver, toolkit: Toolkit) -> Judgement:
+@check("driver-toolkit-mismatch", layer=Layer.TOOLKIT, severity="warning")
+def driver_toolkit_mismatch(kernel_driver: KernelDriver, toolkit: Toolkit) -> Judgement:
     """The kernel driver and the Toolkit in use are known not to go together.
 
     ## Why it matters

@@ -43,6 +43,7 @@ WANTED = frozenset(
         *("deepspeed", "flash-attn", "flash-attn-3", "flash-mla", "flashinfer-python"),
         *("liteccl-ops", "mate", "mate-flash-attention", "mate-mubin", "megatron-core", "mkl"),
         *("mooncake-transfer-engine", "mooncake-transfer-engine-musa", "mthreads-ml-py", "pymtml"),
+        "nvitop-musa-exporter",
         *("nvidia-ml-py", "onnxruntime-gpu", "pynvml", "ray", "sageattention", "sgl-kernel"),
         *("sglang", "sglang-musa", "slime", "tilelang", "tilelang-musa", "torch-c-dlpack-ext"),
         *("transformer-engine", "transformers", "verl", "vllm", "vllm-musa", "xformers"),
