@@ -221,6 +221,10 @@ def test_process_rows_that_are_none(row: str) -> None:
     assert parse_table(f"Processes:\n{row}").processes == ()
 
 
+def test_a_process_row_outside_its_table() -> None:
+    assert parse_table("0    1123   /usr/lib/xorg/Xorg   134MiB").processes == ()
+
+
 def test_process_name_with_blanks() -> None:
     (process,) = parse_table("Processes:\n 3  77  python train.py --fp16   5MiB").processes
     assert process == GmiProcess(3, 77, "python train.py --fp16", 5)
@@ -481,8 +485,8 @@ def test_other_names(programs: dict[str, Found], name: str) -> None:
 def test_no_tool_at_all() -> None:
     names = "mthreads-gmi, zjlab-gmi, mthreads-smi"
     assert gmi_answer(host()) == gmi(host()) == Absent(f"no {names} on PATH")
-    hidden = host(programs={NAME: Found("", "", ("/opt/secret",))})
-    assert locate(hidden) == Absent(f"no {names} on PATH (unreadable: /opt/secret)")
+    hidden = host(programs={NAME: Found("", "", ("/opt/secret", "/opt/b"))})
+    assert locate(hidden) == Absent(f"no {names} on PATH (unreadable: /opt/secret, /opt/b)")
     open_host = host(unlisted="unrecorded")
     assert gmi_answer(open_host) == Unknown("mthreads-gmi: not in this recording")
 
