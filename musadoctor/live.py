@@ -68,8 +68,8 @@ class Live:
 
     def cancel(self) -> None:
         """Stop every running program, and wait until each has died or cannot be killed."""
-        self._cancelled.set()
         with self._ended:
+            self._cancelled.set()
             self._ended.wait_for(lambda: not self._running, timeout=LONGEST_DYING)
 
     def run(self, command: Command) -> Ran:
@@ -77,9 +77,11 @@ class Live:
         if not found.path:
             return _not_found(command.program, found)
         left = self._deadline - time.monotonic()
-        if left <= 0 or self._cancelled.is_set():
+        if left <= 0:
             return Ran("timed out", note="not started: the time for the report was over")
         with self._ended:
+            if self._cancelled.is_set():
+                return Ran("timed out", note="not started: cancelled")
             self._running += 1
         try:
             return runner.run(

@@ -1,11 +1,12 @@
 """What the tests of the door need of the operating system: other users, leftovers, stuck files."""
 
 import ctypes
+import errno
 import os
 import pickle
+import signal
 import struct
 import tempfile
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -41,16 +42,19 @@ def in_child(question: Callable[[], T], *, before: Callable[[], None]) -> T:
 
 
 def as_nobody(question: Callable[[], T]) -> T:
-    """The answer that a user without rights gets; needs root, or is that user already."""
-
-    def become_nobody() -> None:
-        os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
-
+    """The answer that a user without rights gets; whoever is not root is one already."""
     if os.getuid() != 0:
         return question()
-    return in_child(question, before=become_nobody)
+    groups = os.getgroups()
+    os.setgroups([])
+    os.setresgid(NOBODY, NOBODY, 0)
+    os.setresuid(NOBODY, NOBODY, 0)
+    try:
+        return question()
+    finally:
+        os.setresuid(0, 0, 0)
+        os.setresgid(0, 0, 0)
+        os.setgroups(groups)
 
 
 def without_proc(question: Callable[[], T]) -> T:
@@ -100,65 +104,60 @@ class Brood:
         return found
 
 
-class StuckFiles:
-    """A FUSE file system whose file ``stuck`` never answers a read; ``later`` says "try again".
-
-    What reads ``stuck`` hangs in the kernel, in state D, and no signal ends it.
-    """
+class _StuckFiles:
+    """A FUSE server. Its file ``stuck`` never answers a read; ``later`` says "try again"."""
 
     _HEADER = struct.Struct("<IIQQIIII")
-    _INIT, _LOOKUP, _GETATTR, _OPEN, _READ, _OPENDIR = 26, 1, 3, 14, 15, 27
-    _UNANSWERED = (2, 36, 42)  # FORGET, INTERRUPT, BATCH_FORGET
+    _LOOKUP, _FORGET, _GETATTR, _OPEN, _READ, _RELEASE, _INIT, _OPENDIR = (
+        1,
+        2,
+        3,
+        14,
+        15,
+        18,
+        26,
+        27,
+    )
+    _INTERRUPT, _READDIR, _RELEASEDIR, _BATCH_FORGET = 36, 28, 29, 42
     _DIRECT_IO = 1
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self._waiting: list[int] = []
-        self._device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
-        options = f"fd={self._device},rootmode=40000,user_id=0,group_id=0,allow_other"
-        try:
-            _call("mount", b"stuck", bytes(folder), b"fuse.stuck", 0, options.encode())
-        except OSError:
-            os.close(self._device)
-            raise
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
+    def __init__(self, device: int) -> None:
+        self._device = device
 
-    def release(self) -> None:
-        """Answer all who wait, with an error, and unmount."""
-        for unique in self._waiting:
-            os.write(self._device, struct.pack("<IiQ", 16, -5, unique))
-        _call("umount2", bytes(self.folder), 2)  # MNT_DETACH
-        self._thread.join()
-        os.close(self._device)
+    def serve(self) -> None:
+        """Answer until nobody can ask any more."""
+        with suppress(OSError):
+            while request := os.read(self._device, 1 << 18):
+                _, code, unique, node, *_ = self._HEADER.unpack_from(request)
+                error, body = self._answer(code, node, request[40:])
+                if error is not None:
+                    header = struct.pack("<IiQ", 16 + len(body), -error, unique)
+                    with suppress(FileNotFoundError):  # the asker was killed
+                        os.write(self._device, header + body)
 
-    def _serve(self) -> None:
-        while True:
-            try:
-                request = os.read(self._device, 1 << 18)
-            except OSError:  # unmounted
-                return
-            _, code, unique, node, *_ = self._HEADER.unpack_from(request)
-            if code == self._READ and node == 2:
-                self._waiting.append(unique)
-            elif code not in self._UNANSWERED:
-                error = -11 if code == self._READ else 0
-                body = b"" if error else self._answer(code, node, request[40:])
-                header = struct.pack("<IiQ", 16 + len(body), error, unique)
-                with suppress(FileNotFoundError):  # the asker was killed
-                    os.write(self._device, header + body)
-
-    def _answer(self, code: int, node: int, rest: bytes) -> bytes:
-        if code == self._INIT:
-            return struct.pack("<IIIIHHIIHHI28x", 7, 31, 0, 0, 0, 0, 4096, 1, 0, 0, 0)
-        if code == self._LOOKUP:
-            found = 2 if rest == b"stuck\0" else 3
-            return struct.pack("<QQQQII", found, 0, 60, 60, 0, 0) + self._attributes(found)
-        if code == self._GETATTR:
-            return struct.pack("<QII", 60, 0, 0) + self._attributes(node)
-        if code in {self._OPEN, self._OPENDIR}:
-            return struct.pack("<QII", 0, self._DIRECT_IO, 0)
-        return b""
+    def _answer(self, code: int, node: int, rest: bytes) -> tuple[int | None, bytes]:
+        """An error number, 0 for none and ``None`` for no answer at all, and the answer."""
+        found = {b"stuck\0": 2, b"later\0": 3}.get(rest, 0)
+        errors: dict[tuple[int, int], int | None] = {
+            (self._LOOKUP, 0): errno.ENOENT,
+            (self._READ, 2): None,
+            (self._READ, 3): errno.EAGAIN,
+        }
+        at = (code, found if code == self._LOOKUP else node)
+        if code in {self._FORGET, self._INTERRUPT, self._BATCH_FORGET} or at in errors:
+            return errors.get(at), b""
+        opened = struct.pack("<QII", 0, self._DIRECT_IO, 0)
+        answers = {
+            self._INIT: struct.pack("<IIIIHHIIHHI28x", 7, 31, 0, 0, 0, 0, 4096, 1, 0, 0, 0),
+            self._LOOKUP: struct.pack("<QQQQII", found, 0, 60, 60, 0, 0) + self._attributes(found),
+            self._GETATTR: struct.pack("<QII", 60, 0, 0) + self._attributes(node),
+            self._OPEN: opened,
+            self._OPENDIR: opened,
+            self._READDIR: b"",
+            self._RELEASE: b"",
+            self._RELEASEDIR: b"",
+        }
+        return (0, answers[code]) if code in answers else (errno.ENOSYS, b"")
 
     @staticmethod
     def _attributes(node: int) -> bytes:
@@ -167,13 +166,29 @@ class StuckFiles:
 
 
 @contextmanager
-def stuck_files(folder: Path) -> Iterator[StuckFiles]:
-    """The file system, mounted on ``folder`` where the machine allows it, and gone afterwards."""
+def stuck_files(folder: Path) -> Iterator[Path]:
+    """Mount, where the machine allows it, a file whose reader hangs in the kernel, in state D.
+
+    No signal ends such a reader. Afterwards the connection is aborted, which wakes it.
+    """
     try:
-        files = StuckFiles(folder)
+        device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+        try:
+            options = f"fd={device},rootmode=40000,user_id=0,group_id=0,allow_other"
+            _call("mount", b"stuck", bytes(folder), b"fuse.stuck", 0, options.encode())
+            # A process of its own: whatever becomes of the tests, with its end all are woken.
+            server = os.fork()
+            if server == 0:
+                _call("prctl", 1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+                _StuckFiles(device).serve()
+                os._exit(0)
+        finally:
+            os.close(device)
     except OSError as error:
         pytest.skip(f"this system has no FUSE for us: {error}")
     try:
-        yield files
+        yield folder
     finally:
-        files.release()
+        os.kill(server, signal.SIGKILL)
+        os.waitpid(server, 0)
+        _call("umount2", bytes(folder), 2)  # MNT_DETACH
