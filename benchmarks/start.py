@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+# As after an installation: byte code is there, or is written by the first run.
+ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 OURS = [sys.executable, "-m", "musadoctor"]
 
 
@@ -60,13 +62,21 @@ def rows(torch: str | None, bare: str) -> list[Row]:
 def seconds(command: Sequence[str]) -> float:
     """How long a command takes."""
     begun = time.perf_counter()
-    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    subprocess.run(
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+        env=ENVIRONMENT,
+    )
     return time.perf_counter() - begun
 
 
 def peak_mib(command: Sequence[str]) -> float:
     """Peak memory of a command's own process, in MiB."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT
+    )
     _, _, usage = os.wait4(process.pid, 0)
     process.returncode = 0
     return usage.ru_maxrss / 1024

@@ -102,8 +102,9 @@ class Check(NamedTuple):
     """Kebab case; names the problem, so that it reads well after "ignore"."""
     layer: Layer
     severity: Severity
-    symptom: bool
-    """Whether it only shows that something below is wrong: then a failure below explains it."""
+    follows_from: Layer | None
+    """Of a symptom, which only shows that something else is broken: the lowest layer whose
+    failure explains it. ``None`` where a failure is a cause of its own."""
     function: Callable[..., Judgement]
     aliases: tuple[str, ...]
     """Former ids, still understood by ``--select`` and ``--ignore``."""
@@ -134,12 +135,12 @@ def check(
     *,
     layer: Layer,
     severity: Severity,
-    symptom: bool = False,
+    follows_from: Layer | None = None,
     aliases: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Judgement]], Check]:
     """Make a check of a function; see the module's docstring."""
 
     def decorate(function: Callable[..., Judgement]) -> Check:
-        return Check(id, layer, severity, symptom, function, aliases)
+        return Check(id, layer, severity, follows_from, function, aliases)
 
     return decorate

@@ -208,27 +208,28 @@ def judge(check: Check, facts: Mapping[str, object]) -> Result:
 def explain(results: Iterable[Result]) -> tuple[Result, ...]:
     """Sort results by layer, and name for each failed symptom the error that explains it.
 
-    A symptom is explained by the most basic failed error: one of a lower layer, or one of its own
-    layer that is no symptom. Whatever is no symptom is a cause of its own.
+    What explains a symptom is the most basic failed error of the layers that it can follow from:
+    a lower layer, or its own if that error is no symptom itself. Where that is explained in turn,
+    its cause is the symptom's too. Whatever is no symptom is a cause of its own.
     """
     ordered = sorted(results, key=lambda result: _order(result.check))
     errors = sorted(
-        (_depth(result.check), result.check.id)
-        for result in ordered
-        if result.status == "failed" and result.check.severity == "error"
+        (r for r in ordered if r.status == "failed" and r.check.severity == "error"),
+        key=lambda result: (_depth(result.check), result.check.id),
     )
-    explained: list[Result] = []
-    for result in ordered:
-        if result.status == "failed" and result.check.symptom and errors:
-            depth, cause = errors[0]
-            if depth < _depth(result.check):
-                result = result._replace(caused_by=cause)  # noqa: PLW2901
-        explained.append(result)
-    return tuple(explained)
+    roots: dict[str, str] = {}
+    for result in sorted(ordered, key=lambda result: _depth(result.check)):
+        floor = result.check.follows_from
+        if result.status == "failed" and floor is not None:
+            for error in errors:
+                if error.check.layer >= floor and _depth(error.check) < _depth(result.check):
+                    roots[result.check.id] = roots.get(error.check.id, error.check.id)
+                    break
+    return tuple(result._replace(caused_by=roots.get(result.check.id)) for result in ordered)
 
 
 def _depth(check: Check) -> tuple[Layer, bool]:
-    return check.layer, check.symptom
+    return check.layer, check.follows_from is not None
 
 
 def _is_ours(check: Check) -> bool:

@@ -93,7 +93,13 @@ def rank(result: Result) -> tuple[bool, int, int, bool, str]:
     """Errors first; then the lowest broken layer, the severity, symptoms last, a stable order."""
     check = result.check
     weight = SEVERITIES.index(check.severity)
-    return check.severity != "error", int(check.layer), weight, check.symptom, check.id
+    return (
+        check.severity != "error",
+        int(check.layer),
+        weight,
+        check.follows_from is not None,
+        check.id,
+    )
 
 
 def exit_code(report: Report, *, fail_on: Severity, strict: bool) -> int:

@@ -86,4 +86,4 @@ def test_its_parameters_are_facts_in_possible_states(check: Check) -> None:
 
 @each
 def test_a_check_that_only_shows_something_below_is_not_the_lowest(check: Check) -> None:
-    assert not (check.symptom and check.layer is Layer.MACHINE)
+    assert check.follows_from is None or check.follows_from <= check.layer

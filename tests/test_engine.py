@@ -238,10 +238,10 @@ def outcome(
     layer: Layer,
     severity: Severity = "error",
     *,
-    symptom: bool = False,
+    follows_from: Layer | None = None,
     failed: bool = True,
 ) -> Result:
-    made = check(id, layer=layer, severity=severity, symptom=symptom)(no_cards.function)
+    made = check(id, layer=layer, severity=severity, follows_from=follows_from)(no_cards.function)
     return Result(made, "failed" if failed else "passed", (Finding("x"),) if failed else ())
 
 
@@ -251,7 +251,7 @@ def outcome(
         # A symptom follows from what is broken below it.
         (
             [
-                outcome("sees-none", Layer.TORCH_MUSA, symptom=True),
+                outcome("sees-none", Layer.TORCH_MUSA, follows_from=Layer.MACHINE),
                 outcome("unloaded", Layer.DRIVER),
             ],
             {"unloaded": None, "sees-none": "unloaded"},
@@ -259,7 +259,7 @@ def outcome(
         # From the most basic one.
         (
             [
-                outcome("import", Layer.TORCH_MUSA, symptom=True),
+                outcome("import", Layer.TORCH_MUSA, follows_from=Layer.MACHINE),
                 outcome("no-mudnn", Layer.TOOLKIT),
                 outcome("unloaded", Layer.DRIVER),
             ],
@@ -267,28 +267,49 @@ def outcome(
         ),
         # From a cause of its own layer, never from a warning, never from a layer above.
         (
-            [outcome("import", Layer.TORCH, symptom=True), outcome("cuda", Layer.TORCH)],
+            [
+                outcome("import", Layer.TORCH, follows_from=Layer.MACHINE),
+                outcome("cuda", Layer.TORCH),
+            ],
             {"cuda": None, "import": "cuda"},
         ),
         (
             [
-                outcome("import", Layer.TORCH, symptom=True),
+                outcome("import", Layer.TORCH, follows_from=Layer.MACHINE),
                 outcome("stale", Layer.ENVIRONMENT, "warning"),
                 outcome("mccl", Layer.COLLECTIVES),
             ],
             {"stale": None, "import": None, "mccl": None},
         ),
+        # Never from a layer that cannot bring it about.
+        (
+            [
+                outcome("no-gpu", Layer.HARDWARE),
+                outcome("import", Layer.TORCH, follows_from=Layer.PYTHON),
+                outcome("add", Layer.TORCH_MUSA, follows_from=Layer.PYTHON),
+            ],
+            {"no-gpu": None, "import": None, "add": "import"},
+        ),
+        # From what its own explanation follows from.
+        (
+            [
+                outcome("no-gpu", Layer.HARDWARE),
+                outcome("gmi", Layer.DRIVER, follows_from=Layer.HARDWARE),
+                outcome("import", Layer.TORCH_MUSA, follows_from=Layer.DRIVER),
+            ],
+            {"no-gpu": None, "gmi": "no-gpu", "import": "no-gpu"},
+        ),
         # A symptom with nothing below it is the cause, also of the symptoms above it.
         (
             [
-                outcome("gmi", Layer.DRIVER, symptom=True),
-                outcome("import", Layer.TORCH, "warning", symptom=True),
+                outcome("gmi", Layer.DRIVER, follows_from=Layer.MACHINE),
+                outcome("import", Layer.TORCH, "warning", follows_from=Layer.MACHINE),
             ],
             {"gmi": None, "import": "gmi"},
         ),
         (
             [
-                outcome("import", Layer.TORCH, symptom=True),
+                outcome("import", Layer.TORCH, follows_from=Layer.MACHINE),
                 outcome("gmi", Layer.DRIVER, failed=False),
             ],
             {"gmi": None, "import": None},

@@ -160,7 +160,7 @@ def test_an_unreadable_folder_is_said() -> None:
 @pytest.mark.parametrize("probe", [distributions, torch_build, torch_musa_build])
 def test_without_an_interpreter(probe: Callable[[Recorder], object]) -> None:
     sick = host(runs={"child:python": Ran("signal", -11, note="SIGSEGV")})
-    assert isinstance(probe(sick), Unknown)
+    assert isinstance(probe(sick), Absent)
 
 
 def test_nothing_installed() -> None:

@@ -140,7 +140,7 @@ def test_nodes_of_all_kinds() -> None:
         "uid 1000",
         ("user", "video", "render"),
     )
-    assert str(found) == "2 mtgpu, 1 card, 1 render nodes in /dev"
+    assert str(found) == "device nodes in /dev: 2 mtgpu, 1 card, 1 render"
 
 
 @pytest.mark.parametrize(("uid", "user"), [(0, "root"), (1000, "uid 1000")])

@@ -106,7 +106,7 @@ def test_the_toolkit_in_use_comes_first() -> None:
     assert musa_info_answer(system) == ToolAnswer(PATH, 0, None)
     found = musa_info(system)
     assert found == MusaInfo((S5000,), API_5_2, API_5_2, PATH)
-    assert str(found) == "musaInfo lists 1 devices, driver API 5.2, runtime API 5.2"
+    assert str(found) == "musaInfo lists 1 device, driver API 5.2, runtime API 5.2"
 
 
 @pytest.mark.parametrize("with_toolkit", [False, True])

@@ -11,7 +11,7 @@ import pytest
 from python_host import PYTHON, SITE, python_answer
 from support import LINUX, host
 
-from musadoctor.facts import Python, Unknown
+from musadoctor.facts import Absent, Python, Unknown
 from musadoctor.live import Live
 from musadoctor.probes.python import python
 from musadoctor.recording import Recorder, Recording
@@ -119,25 +119,45 @@ def test_tag(ran: Ran, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ran", "reason"),
+    ("ran", "state", "reason"),
     [
-        (Ran("wrong format", note="/x: Exec format error"), "does not work: /x: Exec format error"),
-        (Ran("timed out", note="no answer in 20 s, killed"), "does not work: no answer in 20 s"),
-        (Ran("not in this recording"), "does not work: not in this recording"),
-        (Ran("signal", -11, note="SIGSEGV"), "does not work: killed by SIGSEGV"),
-        (Ran("failed", 1, err="Fatal Python error: no encodings\n\nwhere\n"), "code 1 (Fatal Py"),
-        (Ran("failed", 127, err="a\nerror: libpython3.so\n"), "code 127 (error: libpython3.so)"),
-        (Ran("ok", 0, out="hello"), "does not work: exit code 0"),
-        (Ran("ok", 0, answer="[1]\n[[\n"), "does not work: exit code 0"),
-        (python_answer(version="2.7.18"), "is Python 2.7.18: 3.8 or later can be examined"),
-        (python_answer(version="new"), "says that its version is 'new'"),
-        (python_answer(version="3"), "says that its version is '3'"),
-        (python_answer(search_path=None), "does not say where it looks for packages"),
+        (
+            Ran("wrong format", note="/x: Exec format error"),
+            Absent,
+            "does not work: /x: Exec format error",
+        ),
+        (
+            Ran("timed out", note="no answer in 20 s, killed"),
+            Unknown,
+            "does not work: no answer in 20 s",
+        ),
+        (Ran("not in this recording"), Unknown, "does not work: not in this recording"),
+        (Ran("signal", -11, note="SIGSEGV"), Absent, "does not work: killed by SIGSEGV"),
+        (
+            Ran("failed", 1, err="Fatal Python error: no encodings\n\nwhere\n"),
+            Absent,
+            "code 1 (Fatal Py",
+        ),
+        (
+            Ran("failed", 127, err="a\nerror: libpython3.so\n"),
+            Absent,
+            "code 127 (error: libpython3.so)",
+        ),
+        (Ran("ok", 0, out="hello"), Absent, "does not work: exit code 0"),
+        (Ran("ok", 0, answer="[1]\n[[\n"), Absent, "does not work: exit code 0"),
+        (
+            python_answer(version="2.7.18"),
+            Unknown,
+            "is Python 2.7.18: 3.8 or later can be examined",
+        ),
+        (python_answer(version="new"), Unknown, "says that its version is 'new'"),
+        (python_answer(version="3"), Unknown, "says that its version is '3'"),
+        (python_answer(search_path=None), Unknown, "does not say where it looks for packages"),
     ],
 )
-def test_no_usable_answer(ran: Ran, reason: str) -> None:
+def test_no_usable_answer(ran: Ran, state: type[Absent | Unknown], reason: str) -> None:
     fact = python(host(programs={"python3": Found(PYTHON)}, runs={"child:python": ran}))
-    assert isinstance(fact, Unknown)
+    assert isinstance(fact, state)
     assert reason in fact.reason
     assert f"{PYTHON} (python3 on PATH)" in fact.reason
 
@@ -186,21 +206,27 @@ def test_a_sitecustomize_fools_nobody(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("text", "state", "reason"),
     [
-        ("#!/bin/sh\nsleep 30\n", "no answer in "),
-        ("#!/bin/sh\nkill -SEGV $$\n", "killed by SIGSEGV"),
-        ("#!/bin/sh\necho cannot find libpython >&2\nexit 127\n", "exit code 127 (cannot find"),
-        ("#!/nonexistent/python\n", "No such file or directory"),
-        ("junk", "Exec format error"),
+        ("#!/bin/sh\nsleep 30\n", Unknown, "no answer in "),
+        ("#!/bin/sh\nkill -SEGV $$\n", Absent, "killed by SIGSEGV"),
+        (
+            "#!/bin/sh\necho cannot find libpython >&2\nexit 127\n",
+            Absent,
+            "exit code 127 (cannot find",
+        ),
+        ("#!/nonexistent/python\n", Absent, "No such file or directory"),
+        ("junk", Absent, "Exec format error"),
     ],
 )
-def test_interpreters_that_do_not_start(tmp_path: Path, text: str, reason: str) -> None:
+def test_interpreters_that_do_not_start(
+    tmp_path: Path, text: str, state: type[Absent | Unknown], reason: str
+) -> None:
     path = tmp_path / "python"
     path.write_text(text)
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     fact = python(live(str(path), seconds=1))
-    assert isinstance(fact, Unknown)
+    assert isinstance(fact, state)
     assert reason in fact.reason
 
 

@@ -232,7 +232,7 @@ def test_an_interpreter_that_does_not_come_to_torch(ran: Ran, reason: str) -> No
 
 def test_no_interpreter() -> None:
     system = host(runs={"child:python": Ran("signal", -11, note="SIGSEGV")})
-    assert all(isinstance(probe(system), Unknown) for probe in PROBES)
+    assert all(isinstance(probe(system), Absent) for probe in PROBES)
 
 
 def test_no_torch_starts_no_child() -> None:

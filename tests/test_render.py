@@ -20,7 +20,11 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 
 def made(
-    id: str, layer: Layer, severity: Severity = "error", *aliases: str, symptom: bool = False
+    id: str,
+    layer: Layer,
+    severity: Severity = "error",
+    *aliases: str,
+    follows_from: Layer | None = None,
 ) -> Check:
     def function(gpus: int) -> Judgement:
         yield from ()
@@ -36,7 +40,9 @@ def made(
         indented command
     """
     function.__module__ = f"musadoctor_checks.{layer}"
-    return check(id, layer=layer, severity=severity, symptom=symptom, aliases=aliases)(function)
+    return check(id, layer=layer, severity=severity, follows_from=follows_from, aliases=aliases)(
+        function
+    )
 
 
 LONG = (
@@ -98,7 +104,7 @@ FULL = Report(
             traceback="Traceback",
         ),
         Result(
-            made("import-fails", Layer.TORCH_MUSA, symptom=True),
+            made("import-fails", Layer.TORCH_MUSA, follows_from=Layer.DRIVER),
             "failed",
             (Finding("ImportError: undefined symbol"),),
             caused_by="torch-not-musa",
@@ -226,7 +232,7 @@ def test_json(request: pytest.FixtureRequest) -> None:
 
 LOADED = Loaded(
     (
-        made("gmi-fails", Layer.DRIVER, "error", "gmi-broken", symptom=True),
+        made("gmi-fails", Layer.DRIVER, "error", "gmi-broken", follows_from=Layer.DRIVER),
         made("no-gpu", Layer.HARDWARE),
     ),
     (PluginFailure("acme", "acme.dist-info", "ImportError: x"),),

@@ -21,7 +21,9 @@ def _supplied(torch_musa: TorchMusa) -> bool:
     return any(model in name for name in names for model in WITH_MCCL)
 
 
-@check("mccl-backend-missing", layer=Layer.COLLECTIVES, severity="error", symptom=True)
+@check(
+    "mccl-backend-missing", layer=Layer.COLLECTIVES, severity="error", follows_from=Layer.TOOLKIT
+)
 def mccl_backend_missing(
     collectives: Collectives, torch_musa: TorchMusa, torch_musa_build: TorchMusaBuild
 ) -> Judgement:

@@ -97,7 +97,12 @@ def container_without_device_nodes(
         )
 
 
-@check("container-without-driver", layer=Layer.CONTAINER, severity="error", symptom=True)
+@check(
+    "container-without-driver",
+    layer=Layer.CONTAINER,
+    severity="error",
+    follows_from=Layer.CONTAINER,
+)
 def container_without_driver(
     container: Container,
     gpus: Gpus,

@@ -321,7 +321,7 @@ def _not_whole(
     return f"in this container: {device_nodes}" if isinstance(device_nodes, Absent) else None
 
 
-@check("gmi-reports-error", layer=Layer.DRIVER, severity="error", symptom=True)
+@check("gmi-reports-error", layer=Layer.DRIVER, severity="error", follows_from=Layer.HARDWARE)
 def gmi_reports_error(
     gmi_answer: ToolAnswer,
     container: Container | Absent | Unknown,
@@ -369,7 +369,7 @@ def gmi_reports_error(
     )
 
 
-@check("gmi-query-fails", layer=Layer.DRIVER, severity="warning", symptom=True)
+@check("gmi-query-fails", layer=Layer.DRIVER, severity="warning", follows_from=Layer.HARDWARE)
 def gmi_query_fails(
     gmi_answer: ToolAnswer,
     container: Container | Absent | Unknown,

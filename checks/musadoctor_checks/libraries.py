@@ -42,7 +42,7 @@ def _works(torch_musa_import: Import | Absent | Unknown) -> bool:
     return isinstance(torch_musa_import, Import) and torch_musa_import.failure is None
 
 
-@check("libmusa-not-found", layer=Layer.LIBRARIES, severity="error", symptom=True)
+@check("libmusa-not-found", layer=Layer.LIBRARIES, severity="error", follows_from=Layer.DRIVER)
 def libmusa_not_found(
     gpus: Gpus, user_driver: LoadableLibrary | Absent, machine: Machine | Unknown
 ) -> Judgement:
@@ -85,7 +85,7 @@ def libmusa_not_found(
     )
 
 
-@check("library-damaged", layer=Layer.LIBRARIES, severity="error", symptom=True)
+@check("library-damaged", layer=Layer.LIBRARIES, severity="error", follows_from=Layer.CONTAINER)
 def library_damaged(libraries: Libraries, machine: Machine | Unknown) -> Judgement:
     """A MUSA library that the loader would take cannot be loaded.
 
@@ -226,7 +226,9 @@ def _missed(wheel: TorchMusaBuild, sonames: list[str]) -> str:
     return f"torch_musa {wheel.version} needs {', '.join(sonames)}, which the loader does not find"
 
 
-@check("musa-library-missing", layer=Layer.LIBRARIES, severity="error", symptom=True)
+@check(
+    "musa-library-missing", layer=Layer.LIBRARIES, severity="error", follows_from=Layer.CONTAINER
+)
 def musa_library_missing(
     libraries: Libraries,
     torch_musa_build: TorchMusaBuild,
@@ -308,7 +310,9 @@ def _remedy(
     )
 
 
-@check("musa-info-reports-error", layer=Layer.LIBRARIES, severity="error", symptom=True)
+@check(
+    "musa-info-reports-error", layer=Layer.LIBRARIES, severity="error", follows_from=Layer.HARDWARE
+)
 def musa_info_reports_error(
     musa_info_answer: ToolAnswer,
     gpus: Gpus,

@@ -272,7 +272,7 @@ def torch_without_musa(
         yield Unknown(f"which build torch is: {torch_build}; {torch_musa_import}")
 
 
-@check("torch-import-fails", layer=Layer.TORCH, severity="error", symptom=True)
+@check("torch-import-fails", layer=Layer.TORCH, severity="error", follows_from=Layer.PYTHON)
 def torch_import_fails(
     torch_import: Import,
     python: Python | Absent | Unknown,

@@ -82,7 +82,9 @@ def torch_musa_missing(
     )
 
 
-@check("torch-musa-import-fails", layer=Layer.TORCH_MUSA, severity="error", symptom=True)
+@check(
+    "torch-musa-import-fails", layer=Layer.TORCH_MUSA, severity="error", follows_from=Layer.DRIVER
+)
 def torch_musa_import_fails(
     torch_musa_import: Import,
     torch_musa_build: TorchMusaBuild | Absent | Unknown,
@@ -136,7 +138,9 @@ def torch_musa_import_fails(
     yield Finding(message, where=build.path if build else "", fix=fix)
 
 
-@check("torch-musa-unavailable", layer=Layer.TORCH_MUSA, severity="error", symptom=True)
+@check(
+    "torch-musa-unavailable", layer=Layer.TORCH_MUSA, severity="error", follows_from=Layer.HARDWARE
+)
 def torch_musa_unavailable(
     torch_musa: TorchMusa, gpus: Gpus | Unknown, python: Python | Absent | Unknown
 ) -> Judgement:
@@ -187,7 +191,12 @@ def _expected(mask: str | None, cards: int) -> int | None:
     return len(parts) if there else None
 
 
-@check("torch-musa-device-count", layer=Layer.TORCH_MUSA, severity="warning", symptom=True)
+@check(
+    "torch-musa-device-count",
+    layer=Layer.TORCH_MUSA,
+    severity="warning",
+    follows_from=Layer.HARDWARE,
+)
 def torch_musa_device_count(
     torch_musa: TorchMusa,
     gpus: Gpus,
@@ -237,7 +246,7 @@ def _row(devices: list[MusaDevice]) -> str:
 ADD = f"{IMPORT}; print(torch.ones(4, device='musa:{{}}') + 1)"
 
 
-@check("tensor-add-fails", layer=Layer.TORCH_MUSA, severity="error", symptom=True)
+@check("tensor-add-fails", layer=Layer.TORCH_MUSA, severity="error", follows_from=Layer.HARDWARE)
 def tensor_add_fails(torch_musa: TorchMusa, python: Python | Absent | Unknown) -> Judgement:
     """A small addition fails on a card.
 
@@ -285,7 +294,7 @@ def tensor_add_fails(torch_musa: TorchMusa, python: Python | Absent | Unknown) -
         )
 
 
-@check("bf16-add-fails", layer=Layer.TORCH_MUSA, severity="error", symptom=True)
+@check("bf16-add-fails", layer=Layer.TORCH_MUSA, severity="error", follows_from=Layer.HARDWARE)
 def bf16_add_fails(torch_musa: TorchMusa, python: Python | Absent | Unknown) -> Judgement:
     """A small addition in bfloat16 fails on a card that has bfloat16.
 
@@ -419,7 +428,9 @@ def several_toolkits_mapped(torch_musa: TorchMusa, toolkits: Toolkits | Absent) 
         )
 
 
-@check("torch-musa-step-fails", layer=Layer.TORCH_MUSA, severity="warning", symptom=True)
+@check(
+    "torch-musa-step-fails", layer=Layer.TORCH_MUSA, severity="warning", follows_from=Layer.HARDWARE
+)
 def torch_musa_step_fails(torch_musa: TorchMusa, python: Python | Absent | Unknown) -> Judgement:
     """torch_musa was imported, but something that it was asked afterwards failed.
 

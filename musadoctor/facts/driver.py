@@ -6,6 +6,10 @@ from musadoctor.facts.base import Absent, Unknown
 from musadoctor.versions import DriverApiVersion, KernelDriverVersion
 
 
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 class StatedVersion(NamedTuple):
     """A version, and who states it."""
 
@@ -63,7 +67,8 @@ class DeviceNodes(NamedTuple):
 
     def __str__(self) -> str:
         kinds = dict.fromkeys(node.kind for node in self.nodes)
-        return ", ".join(f"{len(self.of_kind(k))} {k}" for k in kinds) + " nodes in /dev"
+        counts = ", ".join(f"{len(self.of_kind(kind))} {kind}" for kind in kinds)
+        return f"device nodes in /dev: {counts}"
 
 
 class ToolAnswer(NamedTuple):
@@ -117,9 +122,8 @@ class Gmi(NamedTuple):
     source: str
 
     def __str__(self) -> str:
-        return f"{self.program} {self.tool_version or ''} lists {len(self.cards)} cards".replace(
-            "  ", " "
-        )
+        name = f"{self.program} {self.tool_version}" if self.tool_version else self.program
+        return f"{name} lists {_counted(len(self.cards), 'card')}"
 
 
 class MusaInfoDevice(NamedTuple):
@@ -145,7 +149,7 @@ class MusaInfo(NamedTuple):
         levels = ""
         if self.driver_api and self.runtime_api:
             levels = f", driver API {self.driver_api}, runtime API {self.runtime_api}"
-        return f"musaInfo lists {len(self.devices)} devices{levels}"
+        return f"musaInfo lists {_counted(len(self.devices), 'device')}{levels}"
 
 
 KernelDriverFact = KernelDriver | Absent | Unknown

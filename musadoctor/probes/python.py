@@ -11,12 +11,14 @@ import pkgutil
 from typing import cast
 
 from musadoctor.commands import python_child
-from musadoctor.facts.base import Unknown
+from musadoctor.facts.base import Absent, Unknown
 from musadoctor.facts.python import Python, PythonFact
 from musadoctor.system import Failure, Found, Ran, System
 
 OLDEST = (3, 8)
 """The oldest Python that the children run on."""
+BROKEN = {"ok", "failed", "signal", "not there", "not executable", "not allowed", "wrong format"}
+"""How an interpreter ends that certainly cannot be used."""
 _TAGS = {"cpython": "cp", "pypy": "pp"}
 _LONGEST_LINE = 300
 
@@ -24,13 +26,14 @@ _LONGEST_LINE = 300
 def python(system: System) -> PythonFact:
     """The interpreter of ``--python``, of the active environment, of PATH, or our own."""
     choice = _choose(system)
-    if isinstance(choice, Unknown):
+    if isinstance(choice, (Absent, Unknown)):
         return choice
     path, why = choice
     ran = system.run(python_child(path, child_source("python_child.py")))
     for answer in answers(ran):
         return _read(path, why, answer)
-    return Unknown(f"{path} ({why}) does not work: {ending(ran)}")
+    state = Absent if ran.status in BROKEN else Unknown
+    return state(f"{path} ({why}) does not work: {ending(ran)}")
 
 
 def child_source(name: str) -> str:
@@ -65,7 +68,7 @@ def ending(ran: Ran) -> str:
     return f"{how} ({last[0][:_LONGEST_LINE]})" if last else how
 
 
-def _choose(system: System) -> tuple[str, str] | Unknown:  # noqa: PLR0911 - one a rule
+def _choose(system: System) -> tuple[str, str] | Absent | Unknown:  # noqa: PLR0911 - one a rule
     """The interpreter's path, and why it is that one."""
     platform = system.platform()
     chosen, own = (
@@ -79,7 +82,7 @@ def _choose(system: System) -> tuple[str, str] | Unknown:  # noqa: PLR0911 - one
             return Unknown(found.detail)
         if not found.path:
             problem = f"{found.blocked} may not be executed" if found.blocked else "no such program"
-            return Unknown(f"--python {chosen}: {problem}")
+            return Absent(f"--python {chosen}: {problem}")
         return found.path, "--python"
 
     passed: list[str] = []
@@ -93,7 +96,7 @@ def _choose(system: System) -> tuple[str, str] | Unknown:  # noqa: PLR0911 - one
         return path, _because("python3 on PATH", passed)
     if own:
         return own, _because("runs musadoctor", passed)
-    return Unknown("; ".join([*passed, "no python3 on PATH"]))
+    return Absent("; ".join([*passed, "no python3 on PATH"]))
 
 
 def _found(system: System, program: str) -> str:

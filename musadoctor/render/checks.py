@@ -59,10 +59,10 @@ def page(check: Check) -> str:
         "",
         f"Judges {facts}.",
     ]
-    if check.symptom:
+    if check.follows_from is not None:
         head += [
             "",
-            "A symptom: where an error below it stands, it is shown as following from that.",
+            f"A symptom: an error of a layer from {_name(check.follows_from)} up explains it.",
         ]
     if check.aliases:
         head += ["", f"Formerly: {', '.join(f'`{alias}`' for alias in check.aliases)}."]

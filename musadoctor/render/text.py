@@ -193,7 +193,8 @@ class TextReport:
             self._block(f"Follows from it: {', '.join(following)}", STYLES["dim"])
 
     def _finding(self, finding: Finding) -> None:
-        self._block(finding.message + (f" ({finding.where})" if finding.where else ""))
+        where = "" if finding.where in finding.message else f" ({finding.where})"
+        self._block(finding.message + where)
         if finding.fix is None:
             return
         caution = "Fix (it can lose something): " if finding.fix.destructive else "Fix: "

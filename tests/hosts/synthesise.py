@@ -216,10 +216,10 @@ def table(card: Card, count: int, software: Software) -> str:
         f"{'':<{column + 22}}|      ECC Mode",
     ]
     for index, address in enumerate(addresses(count)):
+        named = f"{index:<5}{card.name}"
         rows += [
             frame,
-            f"{f'{index:<5}{card.name}':<{column + 1}}|0000{address:<16}"
-            + f"|0%    0MiB({card.memory_mib}MiB)",
+            f"{named:<{column + 1}}|0000{address:<16}|0%    0MiB({card.memory_mib}MiB)",
             f"{kind:<{column + 1}}|16x(16x)            |48C   YES",
             f"{'':<{column + 22}}|      {ecc}",
         ]
