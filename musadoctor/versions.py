@@ -145,7 +145,9 @@ class WheelVersion(_Version):
     __slots__ = ("base", "local")
 
     base: str
+    """The release alone: ``2.11.0`` of ``2.11.0.post2+musa5.2.0``."""
     local: str | None
+    """What follows the ``+``, in PEP 440's spelling."""
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
