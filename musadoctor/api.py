@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple
 
 from musadoctor import facts
 from musadoctor.facts import *  # noqa: F403 - the facts are part of this module's contract
-from musadoctor.facts import Unknown
+from musadoctor.facts import Absent, Unknown
 from musadoctor.versions import (
     ComponentVersion,
     DriverApiVersion,
@@ -91,8 +91,9 @@ class Finding(NamedTuple):
     fix: Fix | None = None
 
 
-Judgement = Iterator[Finding | Unknown]
-"""What a check yields: findings, or why it cannot decide. Nothing means that all is well."""
+Judgement = Iterator[Finding | Unknown | Absent]
+"""What a check yields: findings, or why it cannot decide, or why the question does not arise.
+Nothing means that all is well."""
 
 
 class Check(NamedTuple):

@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from musadoctor.api import Check, Finding, Layer
 from musadoctor.facts.base import Absent, Unknown
 from musadoctor.probes import PROBES, Probe
-from musadoctor.report import Bug, Evidence, Result
+from musadoctor.report import Bug, Evidence, Result, Status
 from musadoctor.system import System
 
 GRACE = 1.0
@@ -169,21 +169,16 @@ def judge(check: Check, facts: Mapping[str, object]) -> Result:
         for name, accepted in check.needs.items()
         if not isinstance(fact := given[name], accepted)
     ]
-    # What is certainly absent settles that the question does not arise, whatever else is unknown.
-    for state in refused:
-        if isinstance(state, Absent):
-            return Result(check, "skipped", reason=state.reason)
-    for state in refused:
-        if isinstance(state, Unknown):
-            return Result(check, "unknown", reason=state.reason)
+    if refused:
+        return _not_judged(check, refused)
     findings: list[Finding] = []
-    open_questions: list[str] = []
+    reasons: dict[Status, list[str]] = {"unknown": [], "skipped": []}
     try:
         for said in check.function(**given):
-            if isinstance(said, Unknown):
-                open_questions.append(said.reason)
-            else:
+            if isinstance(said, Finding):
                 findings.append(said)
+            else:
+                reasons["unknown" if isinstance(said, Unknown) else "skipped"].append(said.reason)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a check never ends the run
         whose = (
             "a bug in musadoctor" if _is_ours(check) else f"a bug in {check.function.__module__}"
@@ -199,10 +194,22 @@ def judge(check: Check, facts: Mapping[str, object]) -> Result:
     seconds = time.perf_counter() - begun
     if findings:
         return Result(check, "failed", tuple(findings), seconds=seconds)
-    if open_questions:
-        return Result(check, "unknown", reason="; ".join(open_questions), seconds=seconds)
+    for status, said_so in reasons.items():
+        if said_so:
+            return Result(check, status, reason="; ".join(said_so), seconds=seconds)
+    known = [fact for fact in given.values() if not isinstance(fact, (Absent, Unknown))]
+    if given and not known:
+        # Nothing green rests on nothing.
+        return _not_judged(check, given.values())
     evidence = tuple(Evidence(name, str(fact)) for name, fact in given.items())
     return Result(check, "passed", evidence=evidence, seconds=seconds)
+
+
+def _not_judged(check: Check, states: Iterable[object]) -> Result:
+    """What is certainly absent settles that the question does not arise, whatever is unknown."""
+    state = min(states, key=lambda state: isinstance(state, Unknown))
+    status: Status = "unknown" if isinstance(state, Unknown) else "skipped"
+    return Result(check, status, reason=str(state))
 
 
 def explain(results: Iterable[Result]) -> tuple[Result, ...]:

@@ -258,8 +258,17 @@ def test_a_wheel_for_another_python(tag: str, python: object, *, fires: bool) ->
         assert bool(found) == fires
         if fires:
             assert found[0].startswith(f"{name} 2.9.1 in {SITE} is built for {tag}, but /opt")
-    numpy = distributions(distribution("numpy", "1.26.4", tag=tag))
+    fitting = distribution("torch", "2.9.1", tag="py3-none-any")
+    numpy = distributions(fitting, distribution("numpy", "1.26.4", tag=tag))
     assert finds(check, distributions=numpy, python=python) == ()
+
+
+def test_no_wheel_to_look_at() -> None:
+    result = judged(family.wheel_for_other_python, distributions=distributions())
+    assert (result.status, result.reason) == (
+        "skipped",
+        f"neither torch nor what goes with it is installed for {PYTHON.path}",
+    )
 
 
 def test_one_fitting_tag_is_enough() -> None:

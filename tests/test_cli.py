@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,14 +31,16 @@ class Done(NamedTuple):
     err: str
 
 
-def musadoctor(*arguments: str, cwd: Path | None = None, **environment: str) -> Done:
+def musadoctor(
+    *arguments: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None
+) -> Done:
     done = subprocess.run(
         [sys.executable, "-m", "musadoctor", *arguments],
         capture_output=True,
         encoding="utf-8",
         check=False,
         cwd=cwd,
-        env={**ENVIRONMENT, **environment},
+        env={**ENVIRONMENT, **(environment or {})},
         timeout=60,
     )
     return Done(done.returncode, done.stdout, done.stderr)
@@ -132,7 +135,9 @@ def test_output_goes_to_the_file_alone_and_whole(recordings: Path, tmp_path: Pat
 def test_a_locale_without_its_characters(recordings: Path) -> None:
     source = str(recordings / "cuda-torch.json")
     done = musadoctor(
-        "--recording", source, LC_ALL="POSIX", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0"
+        "--recording",
+        source,
+        environment={"LC_ALL": "POSIX", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
     )
     assert done.code == 1
     assert done.err == ""
@@ -187,7 +192,11 @@ def test_list_and_explain() -> None:
 
 def test_completion_knows_the_checks() -> None:
     done = musadoctor(
-        _MUSADOCTOR_COMPLETE="complete_bash", COMP_WORDS="musadoctor explain no-g", COMP_CWORD="2"
+        environment={
+            "_MUSADOCTOR_COMPLETE": "complete_bash",
+            "COMP_WORDS": "musadoctor explain no-g",
+            "COMP_CWORD": "2",
+        }
     )
     assert done.out.split() == ["no-gpu"]
 
@@ -240,7 +249,7 @@ def test_ctrl_c_ends_at_once_and_leaves_nothing(stuck: tuple[dict[str, str], Pat
 def test_a_tool_that_hangs_costs_the_limit_and_a_second(stuck: tuple[dict[str, str], Path]) -> None:
     environment, pids = stuck
     begun = time.monotonic()
-    done = musadoctor("--timeout", "2", "--select", "driver", "--json", **environment)
+    done = musadoctor("--timeout", "2", "--select", "driver", "--json", environment=environment)
     took = time.monotonic() - begun
     report = json.loads(done.out)
     assert took < 2 + 1 + 1  # the limit, a second, and the start of Python
@@ -274,14 +283,14 @@ def test_capture_then_diagnose_elsewhere(tmp_path: Path) -> None:
     home = tmp_path / "home" / "alice"
     home.mkdir(parents=True)
     environment = {"HOME": str(home), "MUSA_HOME": str(home / "musa")}
-    captured = musadoctor("capture", "-o", "host.json", cwd=tmp_path, **environment)
+    captured = musadoctor("capture", "-o", "host.json", cwd=tmp_path, environment=environment)
     assert captured.code == 0, captured
     assert "host.json: " in captured.out
     assert "Redacted: " in captured.out
     text = (tmp_path / "host.json").read_text(encoding="utf-8")
     assert str(home) not in text
     assert "~/musa" in text
-    here = musadoctor("--json", **environment)
+    here = musadoctor("--json", environment=environment)
     there = musadoctor("--json", "--recording", "host.json", cwd=tmp_path)
     assert there.code == here.code
     mine, theirs = json.loads(here.out), json.loads(there.out)
@@ -291,7 +300,7 @@ def test_capture_then_diagnose_elsewhere(tmp_path: Path) -> None:
     assert theirs["results"] == mine["results"]
     assert theirs["facts"] == mine["facts"]
     open_hearted = musadoctor(
-        "capture", "--no-redact", "-o", "open.json", cwd=tmp_path, **environment
+        "capture", "--no-redact", "-o", "open.json", cwd=tmp_path, environment=environment
     )
     assert "Not redacted" in open_hearted.out
     assert str(home) in (tmp_path / "open.json").read_text(encoding="utf-8")

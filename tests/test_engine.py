@@ -37,6 +37,18 @@ def undecided(gpus: Gpus | Absent) -> Judgement:
     yield Unknown("nor another")
 
 
+@check("accepts-all", layer=Layer.DRIVER, severity="error")
+def accepts_all(gpus: Gpus | Absent | Unknown) -> Judgement:
+    """Never finds anything."""
+    yield from ()
+
+
+@check("does-not-arise", layer=Layer.DRIVER, severity="error")
+def does_not_arise(gpus: Gpus | Absent) -> Judgement:
+    """Has nothing to judge."""
+    yield Absent("no card of that kind")
+
+
 @check("finds-and-doubts", layer=Layer.DRIVER, severity="warning")
 def finds_and_doubts(gpus: Gpus | Absent) -> Judgement:
     """Finds something although it cannot tell all."""
@@ -64,6 +76,10 @@ def finds_then_exits(gpus: Gpus | Absent) -> Judgement:
         (no_cards, {"gpus": GPUS}, "passed", ""),
         (no_cards, {"gpus": Absent("no 1ed5")}, "failed", ""),
         (no_cards, {"gpus": Unknown("no /sys")}, "unknown", "no /sys"),
+        # Nothing green rests on nothing.
+        (accepts_all, {"gpus": Absent("no 1ed5")}, "skipped", "no 1ed5"),
+        (accepts_all, {"gpus": Unknown("no /sys")}, "unknown", "no /sys"),
+        (accepts_all, {"gpus": GPUS}, "passed", ""),
         (needs_cards, {"gpus": GPUS, "machine": MACHINE}, "passed", ""),
         (needs_cards, {"gpus": Absent("no 1ed5"), "machine": MACHINE}, "skipped", "no 1ed5"),
         # What is certainly absent settles the question before what is unknown does.
@@ -80,6 +96,7 @@ def finds_then_exits(gpus: Gpus | Absent) -> Judgement:
             "no machine",
         ),
         (undecided, {"gpus": GPUS}, "unknown", "no table names it; nor another"),
+        (does_not_arise, {"gpus": GPUS}, "skipped", "no card of that kind"),
         (finds_and_doubts, {"gpus": GPUS}, "failed", ""),
         (
             crashes,

@@ -402,8 +402,10 @@ def wheel_for_other_python(distributions: Distributions, python: Python) -> Judg
 
     PEP 425.
     """
-    for name in ("torch", "torch-musa", *COMPANIONS):
-        item = distributions.get(name)
+    wheels = [distributions.get(name) for name in ("torch", "torch-musa", *COMPANIONS)]
+    if not any(wheels):
+        yield Absent(f"neither torch nor what goes with it is installed for {python.path}")
+    for item in wheels:
         if item and item.tags and not any(_fits(tag, python) for tag in item.tags):
             yield Finding(
                 f"{item} in {item.location} is built for {', '.join(item.tags)},"

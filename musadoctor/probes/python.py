@@ -13,7 +13,7 @@ from typing import cast
 from musadoctor.commands import python_child
 from musadoctor.facts.base import Absent, Unknown
 from musadoctor.facts.python import Python, PythonFact
-from musadoctor.system import Failure, Found, Ran, System
+from musadoctor.system import Failure, Ran, System
 
 OLDEST = (3, 8)
 """The oldest Python that the children run on."""
@@ -77,31 +77,37 @@ def _choose(system: System) -> tuple[str, str] | Absent | Unknown:  # noqa: PLR0
         else (platform.chosen_python, platform.own_python)
     )
     if chosen is not None:
-        found = system.find(chosen)
-        if isinstance(found, Failure):
-            return Unknown(found.detail)
-        if not found.path:
-            problem = f"{found.blocked} may not be executed" if found.blocked else "no such program"
-            return Absent(f"--python {chosen}: {problem}")
-        return found.path, "--python"
+        return _given(system, chosen)
 
     passed: list[str] = []
     for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
         folder = system.env(variable)
         if isinstance(folder, str) and folder:
-            if path := _found(system, f"{folder.rstrip('/')}/bin/python"):
-                return path, _because(variable, passed)
+            found = system.find(f"{folder.rstrip('/')}/bin/python")
+            if isinstance(found, Failure):
+                return Unknown(found.detail)
+            if found.path:
+                return found.path, _because(variable, passed)
             passed.append(f"{variable}={folder} has no bin/python that can be executed")
-    if path := _found(system, "python3"):
-        return path, _because("python3 on PATH", passed)
+    found = system.find("python3")
+    if isinstance(found, Failure):
+        return Unknown(found.detail)
+    if found.path:
+        return found.path, _because("python3 on PATH", passed)
     if own:
         return own, _because("runs musadoctor", passed)
     return Absent("; ".join([*passed, "no python3 on PATH"]))
 
 
-def _found(system: System, program: str) -> str:
-    found = system.find(program)
-    return found.path if isinstance(found, Found) else ""
+def _given(system: System, chosen: str) -> tuple[str, str] | Absent | Unknown:
+    """The interpreter of ``--python``, which no other stands in for."""
+    found = system.find(chosen)
+    if isinstance(found, Failure):
+        return Unknown(found.detail)
+    if found.path:
+        return found.path, "--python"
+    problem = f"{found.blocked} may not be executed" if found.blocked else "no such program"
+    return Absent(f"--python {chosen}: {problem}")
 
 
 def _because(why: str, passed: list[str]) -> str:

@@ -163,7 +163,8 @@ class TextReport:
         if any(r.check.severity == "error" for r in unknown) or (unknown and not passed):
             return "unknown", list(dict.fromkeys(self._text(r.reason) for r in unknown))
         if not passed:
-            return "skipped", [self._text(results[0].reason)]
+            reasons = [result.reason for result in results]
+            return "skipped", [self._text(max(reasons, key=reasons.count))]
         shown = [self._known[name] for name in SHOWN[layer] if name in self._known]
         return "passed", shown or [f"passed: {', '.join(r.check.id for r in passed)}"]
 
