@@ -79,7 +79,7 @@ class Redaction(NamedTuple):
     def _called(self, key: str, text: str) -> str:
         if _SERIAL_KEY.fullmatch(key) and text not in {"", "N/A"}:
             return "REDACTED"
-        if key in {"group", "groups"} and text == self._user:
+        if text and key in {"group", "groups"} and text == self._user:
             return "user"
         if key.lower().endswith("version"):
             return self._without_names(text)
