@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, TypeVar, cast
 
 from musadoctor import runner
 from musadoctor.commands import Command
@@ -101,7 +101,8 @@ class Live:
     def read(self, path: str) -> str | Failure:
         def question() -> str | Failure:
             with _open(path) as file:
-                data: bytes | None = file.read(LONGEST_TEXT)
+                # Typeshed does not know of files that do not wait.
+                data = cast("bytes | None", file.read(LONGEST_TEXT))
             if data is None:
                 return Failure(ERROR, f"{path}: nothing to read yet")
             return data.decode("utf-8", "replace")

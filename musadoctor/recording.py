@@ -147,10 +147,11 @@ class Recording:
             RecordingError: with one sentence that says what was expected.
         """
         try:
-            data = json.loads(text)
+            loaded: object = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise RecordingError(f"{name}: expected a recording, found no JSON: {error}") from None
-        if not isinstance(data, dict) or data.get("format") != FORMAT:
+        data = _object(loaded)
+        if data is None or data.get("format") != FORMAT:
             raise RecordingError(
                 f'{name}: expected a recording (a JSON object with "format": "{FORMAT}"), '
                 "as `musadoctor capture` writes it"
@@ -159,14 +160,14 @@ class Recording:
         if version != VERSION:
             found = version if type(version) is int else _WORDS[type(version)]
             raise RecordingError(f"{name}: expected recording version {VERSION}, found {found}")
-        answers = data.get("answers")
-        if not isinstance(answers, dict):
+        answers = _object(data.get("answers"))
+        if answers is None:
             raise RecordingError(f'{name}: expected "answers" to be an object')
         taken = data.get("taken")
         self.taken = taken if isinstance(taken, str) else "on an unknown day"
         # A host that was written by hand says all that is there.
         self._closed = data.get("unlisted") == "not there"
-        self._answers = _decode_all(cast("dict[str, object]", answers), name)
+        self._answers = _decode_all(answers, name)
 
     @classmethod
     def of_answers(cls, tables: Mapping[str, Mapping[str, object]], *, closed: bool) -> "Recording":
@@ -261,8 +262,8 @@ def _decode_all(tables: dict[str, object], name: str) -> dict[tuple[str, str], A
 
 
 def _decode(kind: str, answer: object) -> Answer:
-    if isinstance(answer, dict) and "failure" in answer:
-        fields = cast("dict[str, object]", answer)
+    fields = _object(answer)
+    if fields is not None and "failure" in fields:
         return Failure(_text(fields["failure"]), _text(fields.get("detail")))
     if kind == "files":
         return _text(answer)
@@ -270,9 +271,8 @@ def _decode(kind: str, answer: object) -> Answer:
         return None if answer is None else _text(answer)
     if kind == "folders":
         return _texts(answer)
-    if not isinstance(answer, dict):
+    if fields is None:
         raise _expected("an object", answer)
-    fields = cast("dict[str, object]", answer)
     if kind == "loader_cache":
         return {key: _text(value) for key, value in fields.items()}
     return _record(_RECORDS[kind], fields)
@@ -297,6 +297,11 @@ def _field(field: str, annotation: Any, value: object) -> object:  # noqa: ANN40
     if isinstance(value, bool) == (annotation is bool) and isinstance(value, annotation):
         return value
     raise _expected(f'"{field}" to be {_WORDS[annotation]}', value)
+
+
+def _object(value: object) -> dict[str, object] | None:
+    """A JSON value where it is an object."""
+    return cast("dict[str, object]", value) if isinstance(value, dict) else None
 
 
 def _text(value: object) -> str:

@@ -1,6 +1,6 @@
 """What came of a diagnosis: a status for each check, the causes in order, a verdict."""
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, cast
 
 from musadoctor.api import SEVERITIES, Check, Finding, Severity
 from musadoctor.facts.base import Absent, Unknown
@@ -126,10 +126,9 @@ def encode(value: object) -> JSON:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, tuple):
-        fields = getattr(value, "_fields", None)
-        if fields is None:
-            return [encode(item) for item in value]
-        return {name: encode(item) for name, item in zip(fields, value, strict=True)}
+        items = [encode(item) for item in cast("tuple[object, ...]", value)]
+        fields: tuple[str, ...] | None = getattr(cast("object", value), "_fields", None)
+        return items if fields is None else dict(zip(fields, items, strict=True))
     return str(value)
 
 

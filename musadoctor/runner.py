@@ -180,7 +180,7 @@ def _signal_group(group: int, number: signal.Signals) -> bool:
 def _alive(process: "subprocess.Popen[bytes]") -> list[int]:
     """The program and whoever else lives in its session."""
     session = str(process.pid)
-    others = []
+    others: list[int] = []
     with contextlib.suppress(OSError):
         for name in filter(str.isdigit, os.listdir("/proc")):
             fields = _kernel_says(name, "stat").rpartition(") ")[2].split()
