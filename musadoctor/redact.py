@@ -34,6 +34,7 @@ _IPV4 = re.compile(
     r"(?<![\w.+~<>-])(?<![=~<>!]=)(?:(?<=://)|(?=[\d.]{7,15}:\d)|(?=\d\d))"
     rf"{_OCTET}(?:\.{_OCTET}){{3}}(?![\w-]|\.\w)"
 )
+_FOUR_NUMBERS = re.compile(r"\d+(?:\.\d+){3}\s*")
 _NAMED = re.compile(r"(?i)(?:version|nccl|\b(?:nvidia|cud)[\w-]*|[-_]cu\d+)[^\w\n]{1,60}\Z")
 _KEPT_ADDRESSES = ("127.0.0.1", "0.0.0.0")  # noqa: S104 - not bound to, only left readable
 
@@ -81,8 +82,8 @@ class Redaction(NamedTuple):
             return "REDACTED"
         if text and key in {"group", "groups"} and text == self._user:
             return "user"
-        if key.lower().endswith("version"):
-            return self._without_names(text)
+        if key.lower().endswith("version") and _FOUR_NUMBERS.fullmatch(text):
+            return text
         return self.text(text)
 
     @property
