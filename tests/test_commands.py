@@ -1,0 +1,203 @@
+"""The closed list of what musadoctor runs, and that nothing passes it by."""
+
+import ast
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import musadoctor
+from musadoctor import commands
+from musadoctor.commands import Command
+
+ROOT = Path(musadoctor.__file__).parent.parent
+SOURCES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for folder in ("musadoctor", "checks")
+    for path in (ROOT / folder).rglob("*.py")
+    # The children run elsewhere, and import nothing of musadoctor.
+    if not path.name.endswith("_child.py")
+)
+
+BUILDERS = {
+    "gmi_table": ("{}",),
+    "gmi_json": ("{}", "-q", "--json"),
+    "musa_info": ("{}",),
+    "mcc_version": ("{}", "--version"),
+    "version_query": ("{}",),
+    "python_child": ("{}", "-B", "-c", "SOURCE"),
+    "torch_child": ("{}", "-B", "-c", "SOURCE"),
+}
+CHILDREN = {"python_child": "child:python", "torch_child": "child:torch"}
+
+
+def built(name: str) -> Command:
+    more = ["SOURCE"] if name in CHILDREN else []
+    command = getattr(commands, name)("PROGRAM", *more)
+    assert isinstance(command, Command)
+    return command
+
+
+def test_no_other_command_can_be_built() -> None:
+    builders = {
+        name
+        for name, function in inspect.getmembers(commands, inspect.isfunction)
+        if function.__module__ == commands.__name__ and not name.startswith("_")
+    }
+    assert builders == set(BUILDERS)
+    assert commands.GMI_NAMES == ("mthreads-gmi", "zjlab-gmi", "mthreads-smi")
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_what_is_run(name: str) -> None:
+    command = built(name)
+    argv = (command.program, *command.arguments)
+    assert argv == tuple(word.format("PROGRAM") for word in BUILDERS[name])
+    assert str(command) == CHILDREN.get(name, " ".join(argv))
+    assert command.answers == (name in CHILDREN)
+    autoload = (("TORCH_DEVICE_BACKEND_AUTOLOAD", "0"),)
+    assert command.environment == (autoload if name == "torch_child" else ())
+    assert 0 < command.seconds <= 600
+
+
+@pytest.mark.parametrize("name", BUILDERS)
+def test_no_command_changes_the_machine(name: str) -> None:
+    """``-r`` resets a card, ``-e`` its memory's mode, the others set modes and virtual cards."""
+    forbidden = {
+        "-r",
+        "-e",
+        "-pm",
+        "-mm",
+        "-cf",
+        "-l",
+        "-es",
+        "-ds",
+        "-eu",
+        "vgpu",
+        "mtlink",
+        "event",
+    }
+    assert not forbidden & set(built(name).arguments)
+
+
+OS_DOORS = {
+    *("access", "chdir", "chmod", "chown", "confstr", "environ", "environb", "fork", "forkpty"),
+    *("getenv", "getenvb", "getgroups", "getuid", "kill", "killpg", "link", "listdir", "lstat"),
+    *("makedirs", "mkdir", "open", "pidfd_open", "popen", "putenv", "readlink", "remove"),
+    *("rename", "replace", "rmdir", "scandir", "setsid", "startfile", "stat", "statvfs"),
+    *("symlink", "system", "truncate", "uname", "unlink", "utime", "walk"),
+}
+OS_PREFIXES = ("exec", "spawn", "posix_spawn")
+PATH_DOORS = {
+    *("exists", "expanduser", "getmtime", "getsize", "isdir", "isfile", "islink", "ismount"),
+    *("lexists", "realpath", "samefile"),
+}
+METHOD_DOORS = {
+    *("glob", "is_dir", "is_file", "iterdir", "mkdir", "open", "read_bytes", "read_text"),
+    *("resolve", "rglob", "rmdir", "symlink_to", "touch", "unlink", "write_bytes", "write_text"),
+}
+MODULE_DOORS = {
+    *("cffi", "ctypes", "fcntl", "glob", "grp", "mmap", "multiprocessing", "platform", "psutil"),
+    *("pty", "pwd", "resource", "selectors", "shutil", "signal", "socket", "ssl", "subprocess"),
+    *("tempfile", "torch", "torch_musa", "urllib", "urllib.request"),
+}
+
+
+def dotted(node: ast.AST) -> str:
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else "?"
+
+
+def doors(tree: ast.AST) -> Iterator[str]:
+    """Whatever in a module could reach the machine past a System."""
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
+        elif isinstance(node, ast.Attribute):
+            names = [dotted(node)]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            names = [f"{node.func.id}()"]
+        for name in names:
+            module, _, last = name.rpartition(".")
+            if (
+                name in MODULE_DOORS
+                or name
+                in {
+                    "importlib.import_module",
+                    "open()",
+                    "exec()",
+                    "eval()",
+                    "compile()",
+                    "__import__()",
+                    "Command()",
+                }
+                or (module == "os" and (last in OS_DOORS or last.startswith(OS_PREFIXES)))
+                or (module in {"os.path", "posixpath"} and last in PATH_DOORS)
+                or (module.partition(".")[0] not in {"os", ""} and last in METHOD_DOORS)
+            ):
+                yield name
+
+
+EXPECTED = {
+    # The two that are the door.
+    "musadoctor/live.py": {
+        *("grp", "open()", "os.access", "os.confstr", "os.environ", "os.getgroups", "os.getuid"),
+        *("os.listdir", "os.lstat", "os.open", "os.path.realpath", "os.stat", "os.uname"),
+        *("platform", "psutil"),
+    },
+    "musadoctor/runner.py": {
+        *("open()", "os.kill", "os.killpg", "os.listdir", "resource", "selectors", "signal"),
+        "subprocess",
+    },
+    "musadoctor/commands.py": {"Command()"},
+    # What the user names: the file to write, the recording to read.
+    "musadoctor/cli.py": {"os.open", "part.open", "part.unlink"},
+    "musadoctor/recording.py": {"open()"},
+    # Our own installation.
+    "musadoctor/plugins.py": {"importlib.import_module", "open()", "os.listdir"},
+    "musadoctor/probes/products.py": {"importlib.import_module"},
+    "checks/musadoctor_checks/knowledge/__init__.py": {"importlib.import_module"},
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_no_module_passes_the_door_by(source: str) -> None:
+    tree = ast.parse((ROOT / source).read_text(encoding="utf-8"))
+    assert set(doors(tree)) == EXPECTED.get(source, set())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import subprocess", {"subprocess"}),
+        ("from subprocess import run", {"subprocess"}),
+        ("from os import environ", {"os.environ"}),
+        ("import os\nos.environ['A']", {"os.environ"}),
+        ("os.execvp('a', [])", {"os.execvp"}),
+        ("with open('a') as f: pass", {"open()"}),
+        ("Path('a').read_text()", {"?.read_text"}),
+        ("os.path.exists('a')", {"os.path.exists"}),
+        ("import ctypes, torch", {"ctypes", "torch"}),
+        ("Command('a', 'a', (), 1)", {"Command()"}),
+        ("os.path.join('a'); text.replace('a', 'b'); import json", set()),
+    ],
+)
+def test_the_search_for_doors_finds_them(text: str, expected: set[str]) -> None:
+    assert set(doors(ast.parse(text))) == expected
+
+
+def test_children_are_given_scripts_of_ours_only() -> None:
+    scripts = {}
+    for source in SOURCES:
+        for node in ast.walk(ast.parse((ROOT / source).read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and dotted(node.func) in CHILDREN:
+                scripts[dotted(node.func)] = ast.unparse(node.args[1])
+    assert scripts == {
+        "python_child": "child_source('python_child.py')",
+        "torch_child": "child_source('torch_child.py')",
+    }
