@@ -130,8 +130,7 @@ def write_recording(
             for kind, table in answers.items()
         }
         for platform in body.get("platform", {}).values():
-            if "host_name" in platform:
-                platform["host_name"] = None
+            platform["host_name"] = None
     text = json.dumps({**header, "answers": body}, ensure_ascii=False, indent=1) + "\n"
     # Python's way with file names that are no UTF-8; no file takes them as they are.
     return re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -248,6 +248,12 @@ def test_a_name_that_never_ends_is_damage(library: bytes) -> None:
         read(patched(longer, dynamic(library, 14) + 8, "<Q", len(library) - strings))
 
 
+def test_what_follows_the_end_of_the_dynamic_section_is_not_read(library: bytes) -> None:
+    behind = dynamic(library, 0) + 16
+    assert library[behind : behind + 16] == bytes(16)  # the linker's spare entry
+    assert read(patched(library, behind, "<qQ", 1, 1)) == EVERYTHING
+
+
 def test_a_library_without_headers_says_nothing(library: bytes) -> None:
     assert read(patched(library, 56, "<H", 0)) == Elf(MACHINE, None, (), (), ())
 
