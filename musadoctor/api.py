@@ -109,6 +109,8 @@ class Check(NamedTuple):
     function: Callable[..., Judgement]
     aliases: tuple[str, ...]
     """Former ids, still understood by ``--select`` and ``--ignore``."""
+    needs: dict[str, tuple[type, ...]]
+    """Per fact the states that the check can judge, after the function's signature."""
 
     @property
     def family(self) -> str:
@@ -119,15 +121,6 @@ class Check(NamedTuple):
     def title(self) -> str:
         """The first line of the documentation."""
         return (self.function.__doc__ or "").strip().partition("\n")[0].rstrip(".")
-
-    @property
-    def needs(self) -> dict[str, tuple[type, ...]]:
-        """Per fact the states that the check can judge."""
-        needs: dict[str, tuple[type, ...]] = {}
-        for name, annotation in self.function.__annotations__.items():
-            if name != "return":
-                needs[name] = getattr(annotation, "__args__", None) or (annotation,)
-        return needs
 
 
 def check(
@@ -142,6 +135,11 @@ def check(
     """Make a check of a function; see the module's docstring."""
 
     def decorate(function: Callable[..., Judgement]) -> Check:
-        return Check(id, layer, severity, follows_from, function, aliases)
+        needs: dict[str, tuple[type, ...]] = {
+            name: getattr(annotation, "__args__", None) or (annotation,)
+            for name, annotation in function.__annotations__.items()
+            if name != "return"
+        }
+        return Check(id, layer, severity, follows_from, function, aliases, needs)
 
     return decorate

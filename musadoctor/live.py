@@ -5,7 +5,6 @@
 import errno
 import grp
 import os
-import platform
 import stat
 import sys
 import threading
@@ -26,6 +25,7 @@ from musadoctor.system import (
     Found,
     Platform,
     Ran,
+    Resources,
     Stat,
 )
 
@@ -181,26 +181,31 @@ class Live:
 
         def question() -> dict[str, str]:
             with open(path, "rb") as file:
-                entries = read_loader_cache(file.read(), platform.machine())
+                entries = read_loader_cache(file.read(), os.uname().machine)
             return {name: at for name, at in entries.items() if name.startswith(prefix)}
 
         return _asked(path, question)
 
     def platform(self) -> Platform:
         uname = os.uname()
-        cpus, memory = _resources()
         return Platform(
             kernel=uname.release,
             architecture=uname.machine,
             host_name=uname.nodename,
             glibc=_glibc(),
-            logical_cpus=cpus,
-            memory_bytes=memory,
             uid=os.getuid(),
             groups=tuple(dict.fromkeys(_group_name(g) for g in (os.getegid(), *os.getgroups()))),
             own_python=sys.executable,
             chosen_python=self._python,
         )
+
+    def resources(self) -> Resources:
+        try:
+            import psutil  # noqa: PLC0415 - 20 ms, and without /proc it raises what it likes
+
+            return Resources(psutil.cpu_count(), psutil.virtual_memory().total)
+        except Exception:  # noqa: BLE001
+            return Resources(os.cpu_count(), None)
 
 
 def _not_found(program: str, found: Found) -> Ran:
@@ -242,13 +247,3 @@ def _glibc() -> str | None:
     except (ValueError, OSError):
         return None
     return version if name == "glibc" else None
-
-
-def _resources() -> tuple[int | None, int | None]:
-    """Logical CPUs and bytes of physical memory."""
-    try:
-        import psutil  # noqa: PLC0415 - 30 ms
-
-        return psutil.cpu_count(), psutil.virtual_memory().total
-    except Exception:  # noqa: BLE001 - without /proc it raises what it likes
-        return os.cpu_count(), None

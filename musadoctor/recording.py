@@ -23,6 +23,7 @@ from musadoctor.system import (
     Found,
     Platform,
     Ran,
+    Resources,
     Stat,
     System,
 )
@@ -31,9 +32,8 @@ FORMAT = "musadoctor-recording"
 VERSION = 1
 MOST_BYTES = 64 << 20
 T = TypeVar("T")
-Answer = (
-    str | None | tuple[str, ...] | dict[str, str] | Failure | Ran | Stat | Found | Elf | Platform
-)
+Record = Ran | Stat | Found | Elf | Platform | Resources
+Answer = str | None | tuple[str, ...] | dict[str, str] | Failure | Record
 
 
 class RecordingError(ValueError):
@@ -90,6 +90,9 @@ class Recorder:
 
     def platform(self) -> Platform | Failure:
         return self._once("platform", "", self._system.platform)
+
+    def resources(self) -> Resources | Failure:
+        return self._once("resources", "", self._system.resources)
 
     def answers(self) -> dict[str, dict[str, Any]]:
         """All answers so far as a JSON value: kind, subject, answer."""
@@ -219,6 +222,9 @@ class Recording:
     def platform(self) -> Platform | Failure:
         return self._recall("platform", "", cast("Platform", _no("platform")))
 
+    def resources(self) -> Resources | Failure:
+        return self._recall("resources", "", cast("Resources", _no("resources")))
+
 
 def _no(path: str) -> Failure:
     return Failure(NOT_THERE, f"no {path}")
@@ -227,19 +233,20 @@ def _no(path: str) -> Failure:
 def _encode(answer: Answer) -> object:
     if isinstance(answer, Failure):
         return {"failure": answer.kind, "detail": answer.detail}
-    if isinstance(answer, (Ran, Stat, Found, Elf, Platform)):
+    if isinstance(answer, Record):
         # Only what differs from the usual, so that a person can read it.
         defaults = type(answer)._field_defaults
         return {k: v for k, v in answer._asdict().items() if k not in defaults or v != defaults[k]}
     return answer
 
 
-_RECORDS: dict[str, type[Ran | Stat | Found | Elf | Platform]] = {
+_RECORDS: dict[str, type[Record]] = {
     "runs": Ran,
     "stats": Stat,
     "programs": Found,
     "libraries": Elf,
     "platform": Platform,
+    "resources": Resources,
 }
 _KINDS = {*_RECORDS, "files", "folders", "variables", "loader_cache"}
 
@@ -277,7 +284,7 @@ def _decode(kind: str, answer: object) -> Answer:
     return _record(_RECORDS[kind], fields)
 
 
-def _record(record: type[Ran | Stat | Found | Elf | Platform], fields: dict[str, object]) -> Answer:
+def _record(record: type[Record], fields: dict[str, object]) -> Answer:
     """Build a record from JSON, each field checked against its annotation."""
     known: dict[str, Any] = {}
     for field, annotation in record.__annotations__.items():

@@ -106,8 +106,6 @@ class Platform(NamedTuple):
     host_name: str | None
     """``None`` where it was redacted."""
     glibc: str | None
-    logical_cpus: int | None
-    memory_bytes: int | None
     uid: int
     groups: tuple[str, ...]
     """Names of the groups of whoever asks, numbers where they have none."""
@@ -115,6 +113,14 @@ class Platform(NamedTuple):
     """The interpreter that runs musadoctor."""
     chosen_python: str | None = None
     """The interpreter that whoever asks wants examined, as it was given."""
+
+
+class Resources(NamedTuple):
+    """What the machine has to compute with."""
+
+    logical_cpus: int | None
+    memory_bytes: int | None
+    """Physical memory of the host, ``None`` where nothing tells."""
 
 
 class System(Protocol):
@@ -154,4 +160,8 @@ class System(Protocol):
 
     def platform(self) -> Platform | Failure:
         """The kernel's and the C library's own words."""
+        ...
+
+    def resources(self) -> Resources | Failure:
+        """CPUs and memory."""
         ...

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from musadoctor.recording import Recorder, Recording
-from musadoctor.system import Elf, Failure, Found, Platform, Ran, Stat
+from musadoctor.system import Elf, Failure, Found, Platform, Ran, Resources, Stat
 
 TESTS = Path(__file__).parent
 SAMPLES = TESTS / "samples"
@@ -14,12 +14,12 @@ LINUX = Platform(
     architecture="x86_64",
     host_name=None,
     glibc="2.35",
-    logical_cpus=64,
-    memory_bytes=512 * 2**30,
     uid=1000,
     groups=("user", "video", "render"),
     own_python="/usr/bin/python3",
 )
+
+RESOURCES = Resources(logical_cpus=64, memory_bytes=512 * 2**30)
 
 
 def host(
@@ -33,6 +33,7 @@ def host(
     loader_cache: Mapping[str, dict[str, str] | Failure] | None = None,
     runs: Mapping[str, Ran] | None = None,
     platform: Platform | Failure | None = LINUX,
+    resources: Resources | Failure | None = RESOURCES,
     unlisted: str = "not there",
 ) -> Recorder:
     """A machine that has what is given; all else is not there (or not recorded)."""
@@ -48,6 +49,7 @@ def host(
         "loader_cache": loader_cache or {},
         "runs": runs or {},
         "platform": {} if platform is None else {"": platform},
+        "resources": {} if resources is None else {"": resources},
     }
     return Recorder(Recording.of_answers(tables, closed=unlisted == "not there"))
 

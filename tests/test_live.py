@@ -26,6 +26,7 @@ from musadoctor.system import (
     Found,
     Platform,
     Ran,
+    Resources,
     Stat,
 )
 
@@ -386,8 +387,6 @@ def test_the_platform_is_what_the_system_says() -> None:
         architecture=platform.machine(),
         host_name=platform.node(),
         glibc=version if name == "glibc" else None,
-        logical_cpus=os.cpu_count(),
-        memory_bytes=psutil.virtual_memory().total,
         uid=os.getuid(),
         groups=found.groups,
         own_python=sys.executable,
@@ -401,10 +400,14 @@ def test_the_python_to_examine_is_told_as_it_was_given() -> None:
     assert live.platform().chosen_python == "~/venv/bin/python"
 
 
-def test_the_platform_without_proc() -> None:
-    found = without_proc(LIVE.platform)
-    assert found.kernel == platform.release()
-    assert found.memory_bytes is None
+def test_the_resources_are_what_the_system_says() -> None:
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    assert LIVE.resources() == Resources(os.cpu_count(), total)
+
+
+def test_what_is_known_without_proc() -> None:
+    assert without_proc(LIVE.platform).kernel == platform.release()
+    assert without_proc(LIVE.resources).memory_bytes is None
 
 
 def test_a_psutil_that_does_not_work_here_costs_the_memory_only(
@@ -414,8 +417,7 @@ def test_a_psutil_that_does_not_work_here_costs_the_memory_only(
         raise RuntimeError
 
     monkeypatch.setattr(psutil, "virtual_memory", broken)
-    found = LIVE.platform()
-    assert (found.logical_cpus, found.memory_bytes) == (os.cpu_count(), None)
+    assert LIVE.resources() == Resources(os.cpu_count(), None)
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_a_plain_machine() -> None:
 
 
 def test_nothing_to_read() -> None:
-    found = machine(host(platform=LINUX._replace(memory_bytes=None, glibc=None)))
+    found = machine(host(platform=LINUX._replace(glibc=None), resources=None))
     assert isinstance(found, Machine)
     assert found.distribution == "unknown distribution"
     assert found.distribution_id == found.distribution_version == ""

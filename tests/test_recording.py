@@ -103,7 +103,7 @@ ANSWERS: list[tuple[str, str, object, Ask]] = [
     (
         "platform",
         "",
-        Platform("5", "x", "h", None, None, None, 0, (), "/p", "/chosen"),
+        Platform("5", "x", "h", None, 0, (), "/p", "/chosen"),
         QUESTIONS[8][1],
     ),
     *(
@@ -175,8 +175,8 @@ def text_of(answers: object, **header: object) -> str:
 
 
 PLATFORM: dict[str, object] = {
-    "kernel": "5", "architecture": "x", "host_name": None, "glibc": None, "logical_cpus": 1,
-    "memory_bytes": 1, "uid": 0, "groups": [], "own_python": "p",
+    "kernel": "5", "architecture": "x", "host_name": None, "glibc": None,
+    "uid": 0, "groups": [], "own_python": "p",
 }  # fmt: skip
 
 

@@ -490,7 +490,8 @@ def placeholder_package(distributions: Distributions, python: Python) -> Judgeme
 
     The packages themselves, looked into on 2026-11-30.
     """
-    for row in placeholders():
+    # The table is read only where there is something to look up.
+    for row in placeholders() if distributions.items else ():
         item = distributions.get(row.name)
         if item and str(item.version) == row.version:
             instead = f"; what you want is {row.instead}" if row.instead else ""

@@ -32,6 +32,7 @@ from musadoctor.facts.python import (
     TorchMusaBuild,
     TorchMusaBuildFact,
 )
+from musadoctor.probes.once import once
 from musadoctor.probes.python import python
 from musadoctor.system import NOT_THERE, Failure, System
 from musadoctor.versions import WheelVersion
@@ -157,6 +158,7 @@ def torch_build(system: System) -> TorchBuildFact:
     return TorchBuild(number, flavour, tuple(evidence), path, distribution)
 
 
+@once
 def torch_musa_build(system: System) -> TorchMusaBuildFact:
     """The installed torch_musa, what it was built for and what it needs."""
     interpreter = python(system)

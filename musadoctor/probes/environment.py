@@ -7,6 +7,7 @@ import re
 
 from musadoctor.facts import Environment, SearchEntry, Toolkit, Toolkits, Unknown
 from musadoctor.facts.environment import EnvironmentFact
+from musadoctor.probes.once import once
 from musadoctor.probes.toolkit import toolkits, version_of_path
 from musadoctor.system import NOT_THERE, Failure, System
 
@@ -80,6 +81,7 @@ def stem_of(name: str) -> str | None:
     return found[1] if found else None
 
 
+@once
 def environment(system: System) -> EnvironmentFact:
     """The known variables that are set, with the folders of PATH and LD_LIBRARY_PATH looked up."""
     answers = {name: system.env(name) for name in VARIABLES}

@@ -33,6 +33,7 @@ def machine(system: System) -> MachineFact:
     platform = system.platform()
     if isinstance(platform, Failure):
         return Unknown(str(platform))
+    resources = system.resources()
     release = _os_release(system)
     boot = system.read("/proc/cmdline")
     wsl = _is_wsl(system, platform.kernel)
@@ -46,8 +47,8 @@ def machine(system: System) -> MachineFact:
         boot_parameters=Unknown(str(boot)) if isinstance(boot, Failure) else tuple(boot.split()),
         wsl=wsl,
         virtual_machine=_hypervisor(system, wsl=wsl),
-        logical_cpus=platform.logical_cpus,
-        memory_bytes=platform.memory_bytes,
+        logical_cpus=None if isinstance(resources, Failure) else resources.logical_cpus,
+        memory_bytes=None if isinstance(resources, Failure) else resources.memory_bytes,
     )
 
 

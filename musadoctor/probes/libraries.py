@@ -22,6 +22,7 @@ from musadoctor.facts import (
 from musadoctor.facts.toolkit import LibrariesFact, LoadableLibraryFact
 from musadoctor.probes.distributions import torch_musa_build
 from musadoctor.probes.environment import environment, stem_of
+from musadoctor.probes.once import once
 from musadoctor.probes.python import python
 from musadoctor.probes.toolkit import real_path
 from musadoctor.system import (
@@ -55,6 +56,7 @@ class _Place(NamedTuple):
         return posixpath.join(self.shut, name) if self.shut else self.files.get(name)
 
 
+@once
 def libraries(system: System) -> LibrariesFact:
     """The file of each MUSA soname on the loader's path, and what torch_musa needs in vain.
 

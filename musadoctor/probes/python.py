@@ -13,6 +13,7 @@ from typing import cast
 from musadoctor.commands import python_child
 from musadoctor.facts.base import Absent, Unknown
 from musadoctor.facts.python import Python, PythonFact
+from musadoctor.probes.once import once
 from musadoctor.system import Failure, Ran, System
 
 OLDEST = (3, 8)
@@ -23,6 +24,7 @@ _TAGS = {"cpython": "cp", "pypy": "pp"}
 _LONGEST_LINE = 300
 
 
+@once
 def python(system: System) -> PythonFact:
     """The interpreter of ``--python``, of the active environment, of PATH, or our own."""
     choice = _choose(system)

@@ -20,6 +20,7 @@ from typing import NamedTuple, cast
 from musadoctor.commands import mcc_version
 from musadoctor.facts import Absent, Component, Mcc, Toolkit, Toolkits, Unknown, VersionQuery
 from musadoctor.facts.toolkit import MccFact, ToolkitFact, ToolkitsFact, VersionQueryFact
+from musadoctor.probes.once import once
 from musadoctor.probes.version_query import TOOL, ask_version_query, component_of, not_answered
 from musadoctor.system import NOT_THERE, UNRECORDED, Failure, Found, Stat, System
 from musadoctor.versions import ComponentVersion, ToolkitVersion
@@ -70,6 +71,7 @@ def parse_mcc(text: str) -> ComponentVersion | None:
     return ComponentVersion.parse(found[1]) if found else None
 
 
+@once
 def toolkits(system: System) -> ToolkitsFact:
     """Every Toolkit in /usr/local, of MUSA_HOME, of MUSA_PATH and of mcc on PATH."""
     local = _local(system)
@@ -88,6 +90,7 @@ def toolkits(system: System) -> ToolkitsFact:
     return Absent(f"no Toolkit in {PREFIX}, and none by MUSA_HOME, MUSA_PATH or mcc on PATH")
 
 
+@once
 def toolkit(system: System) -> ToolkitFact:
     """The Toolkit in use.
 

@@ -101,12 +101,11 @@ def machine(answers: Tables, memory_gib: int, *, iommu: bool) -> None:
         "architecture": "x86_64",
         "host_name": None,
         "glibc": "2.35",
-        "logical_cpus": 128,
-        "memory_bytes": memory_gib * 2**30,
         "uid": 1000,
         "groups": ["user", "video", "render"],
         "own_python": "/opt/musadoctor/bin/python",
     }
+    answers["resources"] = {"": {"logical_cpus": 128, "memory_bytes": memory_gib * 2**30}}
     answers["files"] |= {
         "/etc/os-release": 'PRETTY_NAME="Ubuntu 22.04.4 LTS"\nID=ubuntu\nVERSION_ID="22.04"\n',
         "/proc/cmdline": f"BOOT_IMAGE=/vmlinuz-5.15.0-105-generic root=/dev/sda2 ro {setting}\n",
