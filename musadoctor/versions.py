@@ -131,7 +131,7 @@ class ComponentVersion(_Version):
 
 
 # ``+musa5.2.0``, ``+musa.4.0.0``, ``+musa5.2.0torch2.9.1``, and MATE's ``+mu436torch2.7``.
-_LOCAL_TOOLKIT = re.compile(rf"(?:^|\.)musa\.?({_N}\.{_N}(?:\.{_N})?)(?=$|\.|torch)")
+_LOCAL_TOOLKIT = re.compile(rf"(?:^|\.)musa\.?({_N}\.{_N}(?:\.{_N})?)(?=$|\.(?![0-9])|torch)")
 _LOCAL_TOOLKIT_SHORT = re.compile(r"^mu([0-9])([0-9])([0-9])(?=$|torch)")
 
 
