@@ -6,6 +6,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
 from io import TextIOWrapper
 from pathlib import Path
@@ -275,7 +276,8 @@ def _write(show: Show, output: Path | None) -> None:
             show(stream)
         part.replace(output)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):  # on a read-only disk even what is not there cannot be removed
+            part.unlink()
         _refuse(f"cannot write {output}: {error.strerror or error}")
 
 
@@ -286,6 +288,8 @@ def _refuse(sentence: str) -> NoReturn:
 
 def run() -> None:
     """Run the command line, with streams that no character can break."""
+    # Most threads wait for a child; at the usual 5 ms its answer waits for its turn in vain.
+    sys.setswitchinterval(0.001)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
