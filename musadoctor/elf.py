@@ -124,8 +124,10 @@ def _string(file: int, offset: int) -> str:
     return text.decode("utf-8", "replace")
 
 
-def read_loader_cache(data: bytes, machine: str) -> dict[str, str]:
+def read_loader_cache(data: bytes, machine: str, prefix: str = "") -> dict[str, str]:
     """The entries of ``/etc/ld.so.cache``, soname to path, for libraries of ``machine``.
+
+    Only sonames that start with ``prefix``.
 
     Reads the table that glibc 2.2 and later write (``glibc-ld.so.cache1.1``); anything else gives
     no entries.
@@ -133,6 +135,7 @@ def read_loader_cache(data: bytes, machine: str) -> dict[str, str]:
     # Flags of <dl-cache.h>: FLAG_ELF_LIBC6 and the architecture.
     flags = {"x86_64": 0x0303, "aarch64": 0x0A03}.get(machine)
     start = data.find(b"glibc-ld.so.cache1.1")
+    wanted = prefix.encode()
     found: dict[str, str] = {}
     if start < 0:
         return found
@@ -140,12 +143,13 @@ def read_loader_cache(data: bytes, machine: str) -> dict[str, str]:
         (count,) = struct.unpack_from("<I", data, start + 20)
         for index in range(count):
             flag, key, value = struct.unpack_from("<iII", data, start + 48 + 24 * index)
-            if flags is None or flag == flags:
-                name, path = (
-                    data[start + at : data.index(b"\0", start + at)].decode("utf-8", "replace")
-                    for at in (key, value)
-                )
-                found.setdefault(name, path)
+            if flags not in {None, flag} or not data.startswith(wanted, start + key):
+                continue
+            name, path = (
+                data[start + at : data.index(b"\0", start + at)].decode("utf-8", "replace")
+                for at in (key, value)
+            )
+            found.setdefault(name, path)
     except (struct.error, ValueError):
         return found
     return found

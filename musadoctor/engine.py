@@ -76,25 +76,29 @@ def diagnose(
     wanted = {name: probe for name, probe in probes.items() if name in needed}
     bugs: list[Bug] = []
     results: list[Result] = []
-    undecided = sorted(checks, key=_order)
+    undecided = [(check, set(check.needs) - known.keys()) for check in sorted(checks, key=_order)]
     shown = -1
 
-    def decide() -> None:
+    def decide(found: str = "") -> None:
         nonlocal undecided, shown
-        undecided, ready = _split(undecided, known)
+        for _, missing in undecided:
+            missing.discard(found)
+        ready = [check for check, missing in undecided if not missing]
+        undecided = [(check, missing) for check, missing in undecided if missing]
         for check in ready:
             result = judge(check, known)
             results.append(result)
             if result.traceback and _is_ours(check):
                 bugs.append(Bug(f"check {check.id}", result.traceback))
-        shown = _show(progress, results, undecided, shown)
+        bound = min((check.layer for check, _ in undecided), default=len(Layer))
+        shown = _show(progress, results, bound, shown)
 
     decide()
     for answer in _answers(system, wanted, seconds, progress):
         known[answer.name] = answer.fact
         if answer.bug:
             bugs.append(Bug(f"probe {answer.name}", answer.bug))
-        decide()
+        decide(answer.name)
     return Diagnosis(explain(results), dict(sorted(known.items())), tuple(bugs))
 
 
@@ -138,26 +142,14 @@ def _order(check: Check) -> tuple[Layer, str, str]:
     return check.layer, check.family, check.id
 
 
-def _split(checks: list[Check], facts: Mapping[str, object]) -> tuple[list[Check], list[Check]]:
-    """The checks whose facts are not all there yet, and those whose are."""
-    undecided: list[Check] = []
-    decided: list[Check] = []
-    for check in checks:
-        ready = all(name in facts for name in check.needs)
-        (decided if ready else undecided).append(check)
-    return undecided, decided
-
-
-def _show(progress: Progress, results: list[Result], undecided: list[Check], shown: int) -> int:
-    """Tell of the layers that have become final since the layer ``shown``."""
-    bound = min((check.layer for check in undecided), default=len(Layer))
-    for layer in Layer:
-        if shown < layer < bound:
-            final = explain(r for r in results if r.check.layer <= layer)
-            if members := [r for r in final if r.check.layer == layer]:
+def _show(progress: Progress, results: list[Result], bound: int, shown: int) -> int:
+    """Tell of the layers below ``bound``, which are final, that come after the layer ``shown``."""
+    if bound > shown + 1:
+        final = explain(r for r in results if r.check.layer < bound)
+        for layer in Layer:
+            if shown < layer < bound and (members := [r for r in final if r.check.layer == layer]):
                 progress.decided(layer, members)
-            shown = layer
-    return shown
+    return max(shown, bound - 1)
 
 
 def judge(check: Check, facts: Mapping[str, object]) -> Result:

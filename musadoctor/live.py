@@ -181,8 +181,7 @@ class Live:
 
         def question() -> dict[str, str]:
             with open(path, "rb") as file:
-                entries = read_loader_cache(file.read(), os.uname().machine)
-            return {name: at for name, at in entries.items() if name.startswith(prefix)}
+                return read_loader_cache(file.read(), os.uname().machine, prefix)
 
         return _asked(path, question)
 

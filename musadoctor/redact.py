@@ -8,6 +8,7 @@ or ``musa``, and those words mean other things too. To redact twice changes noth
 
 import json
 import re
+from functools import lru_cache
 from typing import NamedTuple, TypeVar, cast
 
 UUID = "00000000-0000-0000-0000-000000000000"
@@ -48,6 +49,9 @@ _TELLING_NOTHING = {
 }
 _SHORTEST_NAME = 4
 
+LONGEST_KEPT = 1000
+"""Characters of a text whose redaction is remembered."""
+
 Value = TypeVar("Value")
 
 
@@ -59,7 +63,22 @@ class Redaction(NamedTuple):
 
     def text(self, text: str) -> str:
         """``text`` without private data."""
-        return _without_addresses(self._without_names(text))
+        # One reason stands in many places of a report; a tool's whole output only once.
+        return (_redacted if len(text) <= LONGEST_KEPT else _redacted.__wrapped__)(self, text)
+
+    def without_names(self, text: str) -> str:
+        """``text`` without home folders and the host's name."""
+        if folder := self._folder:
+            for written in dict.fromkeys((folder, json.dumps(folder)[1:-1])):
+                text = re.sub(rf"(?<![\w.~-]){re.escape(written)}(?![\w~-]|\.\w)", "~", text)
+        text = _HOMES.sub(r"/\1/user", text)
+        full = self.host_name or ""
+        for name in dict.fromkeys((full, full.partition(".")[0])):
+            known = name.isdigit() or name.lower() in _TELLING_NOTHING
+            if len(name) >= _SHORTEST_NAME and not known:
+                domain = r"(?:\.[A-Za-z][\w-]*)*"
+                text = re.sub(rf"(?<![\w.-]){re.escape(name)}{domain}(?![\w-])", "host", text)
+        return text
 
     def value(self, value: Value, key: str = "") -> Value:
         """A JSON value with all its texts redacted, keys left alone.
@@ -97,18 +116,10 @@ class Redaction(NamedTuple):
         name = self._folder.rpartition("/")[2]
         return "" if name.lower() in _TELLING_NOTHING else name
 
-    def _without_names(self, text: str) -> str:
-        if folder := self._folder:
-            for written in dict.fromkeys((folder, json.dumps(folder)[1:-1])):
-                text = re.sub(rf"(?<![\w.~-]){re.escape(written)}(?![\w~-]|\.\w)", "~", text)
-        text = _HOMES.sub(r"/\1/user", text)
-        full = self.host_name or ""
-        for name in dict.fromkeys((full, full.partition(".")[0])):
-            known = name.isdigit() or name.lower() in _TELLING_NOTHING
-            if len(name) >= _SHORTEST_NAME and not known:
-                domain = r"(?:\.[A-Za-z][\w-]*)*"
-                text = re.sub(rf"(?<![\w.-]){re.escape(name)}{domain}(?![\w-])", "host", text)
-        return text
+
+@lru_cache(4096)
+def _redacted(redaction: Redaction, text: str) -> str:
+    return _without_addresses(redaction.without_names(text))
 
 
 def _without_addresses(text: str) -> str:

@@ -191,6 +191,15 @@ def test_the_working_directory_is_not_on_the_search_path(
     assert "" not in fact.search_path
 
 
+def test_odd_names_arrive_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ('"quoted"', "back\\slash", "中文", "\N{GRINNING FACE}", "new\nline", "\udcff")
+    folders = [str(tmp_path / name) for name in names]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(folders))
+    fact = python(live(sys.executable))
+    assert isinstance(fact, Python)
+    assert list(fact.search_path[: len(names)]) == folders
+
+
 def test_a_sitecustomize_fools_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import os, sys\n"

@@ -8,7 +8,7 @@ of the libraries that ask, LD_PRELOAD and glibc-hwcaps folders are not considere
 
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from musadoctor.facts import (
@@ -47,13 +47,18 @@ class _Place(NamedTuple):
     """One place where the loader looks, in the order of its rules."""
 
     rule: str
-    files: Mapping[str, str]
-    """From names to paths."""
-    shut: str | None = None
+    names: Collection[str]
+    """What is there."""
+    paths: Mapping[str, str] | None = None
+    """Of the cache: from names to paths."""
+    folder: str = ""
+    shut: bool = False
     """A folder that cannot be listed, which does not keep the loader from opening its files."""
 
     def file(self, name: str) -> str | None:
-        return posixpath.join(self.shut, name) if self.shut else self.files.get(name)
+        if self.paths is not None:
+            return self.paths.get(name)
+        return posixpath.join(self.folder, name) if self.shut or name in self.names else None
 
 
 @once
@@ -78,12 +83,12 @@ def libraries(system: System) -> LibrariesFact:
     named = [entry.path or "." for entry in variables.library_path]
     places = [
         *(_folder(system, "LD_LIBRARY_PATH", path) for path in named),
-        _Place("ld.so.cache", cached),
+        _Place("ld.so.cache", cached, paths=cached),
         *(_folder(system, "default path", path) for path in _defaults(system, platform)),
     ]
 
     needs = needs_of_torch_musa(system)
-    there = dict.fromkeys(name for place in places for name in place.files)
+    there = dict.fromkeys(name for place in places for name in place.names)
     wanted = [name for name in there if stem_of(name) and _SONAME.fullmatch(name)]
     taken = [_take(system, name, places, platform) for name in dict.fromkeys((*wanted, *needs))]
     found = {library.soname: library for library in taken if library}
@@ -121,8 +126,8 @@ def needs_of_torch_musa(system: System) -> tuple[str, ...]:
 def _folder(system: System, rule: str, path: str) -> _Place:
     names = system.list(path)
     if not isinstance(names, Failure):
-        return _Place(rule, {name: posixpath.join(path, name) for name in names})
-    return _Place(rule, {}, None if names.kind == NOT_THERE else path)
+        return _Place(rule, dict.fromkeys(names), folder=path)
+    return _Place(rule, (), folder=path, shut=names.kind != NOT_THERE)
 
 
 def _defaults(system: System, platform: Platform) -> list[str]:

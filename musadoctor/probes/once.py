@@ -1,7 +1,8 @@
 """Find a fact out once for each system, however many probes need it."""
 
+import threading
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, wraps
 from typing import TypeVar, cast
 
 from musadoctor.system import System
@@ -12,5 +13,17 @@ SYSTEMS = 4
 
 
 def once(probe: Callable[[System], T]) -> Callable[[System], T]:
-    """A probe that keeps what it found. Its system must not change its answers."""
-    return cast("Callable[[System], T]", lru_cache(SYSTEMS)(probe))
+    """A probe that keeps what it found; who asks meanwhile waits for it.
+
+    Its system must not change its answers. Probes call each other in one direction, so that no
+    two can wait for each other.
+    """
+    kept = cast("Callable[[System], T]", lru_cache(SYSTEMS)(probe))
+    lock = threading.Lock()
+
+    @wraps(probe)
+    def found(system: System) -> T:
+        with lock:
+            return kept(system)
+
+    return found

@@ -4,27 +4,42 @@ Run with ``-c`` by the examined interpreter. Python 2.7 still understands it, so
 is too old can be told from one that is broken.
 """
 
-import json
+# ruff: noqa: PLR2004, UP031 - codes of characters; Python 2.7 has no other way to format
+
 import os
 import sys
 
-version = ".".join(str(part) for part in sys.version_info[:3])
-answer = json.dumps({"version": version})
-if sys.version_info >= (3, 8):  # noqa: UP036 - older ones run this too
-    from importlib.machinery import EXTENSION_SUFFIXES
 
+def quoted(text):  # noqa: ANN001, ANN201 - for Python 2.7
+    """A JSON string. To import the json module takes as long as to start Python."""
+    units = bytearray(text.encode("utf-16-be", "surrogatepass"))
+    codes = [high << 8 | low for high, low in zip(units[::2], units[1::2])]
+    plain = [32 <= code < 127 and code not in (34, 92) for code in codes]
+    return '"%s"' % "".join(
+        chr(code) if as_it_is else "\\u%04x" % code for code, as_it_is in zip(codes, plain)
+    )
+
+
+def listed(texts):  # noqa: ANN001, ANN201
+    """A JSON list of strings."""
+    return "[%s]" % ", ".join(map(quoted, texts))
+
+
+version = ".".join(str(part) for part in sys.version_info[:3])
+answer = '{"version": "%s"}' % version
+if sys.version_info >= (3, 8):  # noqa: UP036 - older ones run this too
     if sys.path[:1] == [""]:
         del sys.path[0]  # the working directory, which -c puts there
-    answer = json.dumps(
-        {
-            "version": version,
-            "implementation": sys.implementation.name,
-            "cache_tag": sys.implementation.cache_tag,
-            "extension_suffixes": EXTENSION_SUFFIXES,
-            "abiflags": sys.abiflags,
-            "prefix": sys.prefix,
-            "base_prefix": sys.base_prefix,
-            "search_path": [os.path.abspath(str(entry)) for entry in sys.path],
-        }
+    answer = (
+        '{"version": "%s", "implementation": "%s", "cache_tag": %s, "abiflags": "%s", '
+        '"prefix": %s, "base_prefix": %s, "search_path": %s}'
+    ) % (
+        version,
+        sys.implementation.name,
+        quoted(str(sys.implementation.cache_tag)),
+        sys.abiflags,
+        quoted(sys.prefix),
+        quoted(sys.base_prefix),
+        listed(os.path.abspath(str(entry)) for entry in sys.path),
     )
 os.write(int(sys.argv[-1]), (answer + "\n").encode("ascii"))
