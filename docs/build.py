@@ -4,11 +4,14 @@
 """
 
 import ast
+import io
+import json
 import os
 import pty
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,10 +27,9 @@ from musadoctor.render.checks import page
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 GENERATED = "<!-- Written by docs/build.py; edit the source instead. -->\n"
-PICTURES = {
-    "broken": ["--recording", "tests/hosts/cuda-torch/recording.json"],
-    "healthy": ["--recording", "tests/hosts/s5000-4.3.5/recording.json"],
-}
+sys.path.insert(0, str(ROOT / "tests"))
+PICTURES = {"broken": "cuda-torch", "healthy": "s5000-4.3.5"}
+"""The recorded hosts of the pictures, by the pictures' names."""
 
 
 def pages() -> Iterator[tuple[Path, str]]:
@@ -39,8 +41,8 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield DOCS / "facts.md", fact_page()
     readme = ROOT / "README.md"
     yield readme, with_help(readme.read_text(encoding="utf-8"))
-    for name, arguments in PICTURES.items():
-        yield DOCS / "pictures" / f"{name}.svg", picture(arguments)
+    for name, case in PICTURES.items():
+        yield DOCS / "pictures" / f"{name}.svg", picture(case)
 
 
 def index(checks: list[Check]) -> str:
@@ -72,7 +74,7 @@ def fact_page() -> str:
             for state in states
             if state not in {facts.Absent, facts.Unknown}
         )
-        summary = (probe.__doc__ or "").strip().partition("\n\n")[0].replace("\n    ", " ")
+        summary = plain((probe.__doc__ or "").strip().partition("\n\n")[0])
         lines.append(f"| `{name}` | {summary} | {records} |")
     for module in sorted((ROOT / "musadoctor" / "facts").glob("*.py")):
         for node in ast.parse(module.read_text(encoding="utf-8")).body:
@@ -121,18 +123,21 @@ def program(arguments: list[str], *, width: int) -> str:
     return "\n".join(line.rstrip() for line in done.stdout.splitlines())
 
 
-def picture(arguments: list[str]) -> str:
-    """What a terminal shows of a run, as SVG."""
-    text = Text.from_ansi(on_terminal(arguments))
-    command = " ".join(["musadoctor", *arguments])
-    console = Console(record=True, width=100, file=open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-    console.print(Text(f"$ {command}\n", "bold"), text)
+def picture(case: str) -> str:
+    """What a terminal shows of a recorded host, as SVG."""
+    from recorded import whole  # noqa: PLC0415 - the tests' hosts
+
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "host.json").write_text(json.dumps(whole(case)), encoding="utf-8")
+        text = Text.from_ansi(on_terminal(["--recording", "host.json"], folder))
+    console = Console(record=True, width=100, file=io.StringIO())
+    console.print(Text("$ musadoctor --recording host.json\n", "bold"), text)
     svg = console.export_svg(title="musadoctor", unique_id="musadoctor")
     # Nothing is to be fetched when the picture is looked at.
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
 
 
-def on_terminal(arguments: list[str]) -> str:
+def on_terminal(arguments: list[str], folder: str) -> str:
     """What musadoctor writes to a terminal of 100 columns, colours included."""
     reader, writer = pty.openpty()
     environment = {**os.environ, "COLUMNS": "100", "TERM": "xterm-256color", "LANG": "C.UTF-8"}
@@ -141,7 +146,7 @@ def on_terminal(arguments: list[str]) -> str:
         [sys.executable, "-m", "musadoctor", *arguments],
         stdout=writer,
         stderr=subprocess.DEVNULL,
-        cwd=ROOT,
+        cwd=folder,
         env=environment,
     )
     os.close(writer)
