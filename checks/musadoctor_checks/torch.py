@@ -195,8 +195,7 @@ def torch_for_other_gpus(
     ## How to fix
 
     Install the vendor's torch and torch_musa again from the vendor's index, in a pip command that
-    names no other index, and what the requirements ask for with `--no-deps`. `musadoctor guard`
-    looks at requirements before they are installed.
+    names no other index, and what the requirements ask for with `--no-deps`.
 
     ## Symptoms
 
