@@ -166,7 +166,7 @@ class _StuckFiles:
 
 
 @contextmanager
-def stuck_files(folder: Path) -> Iterator[Path]:
+def stuck_files(folder: Path) -> Iterator[None]:
     """Mount, where the machine allows it, a file whose reader hangs in the kernel, in state D.
 
     No signal ends such a reader. Afterwards the connection is aborted, which wakes it.
@@ -179,7 +179,13 @@ def stuck_files(folder: Path) -> Iterator[Path]:
             # A process of its own: whatever becomes of the tests, with its end all are woken.
             server = os.fork()
             if server == 0:
-                _call("prctl", 1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+                def end(*_: object) -> None:
+                    _call("umount2", bytes(folder), 2)  # MNT_DETACH
+                    os._exit(0)
+
+                signal.signal(signal.SIGTERM, end)
+                _call("prctl", 1, signal.SIGTERM)  # PR_SET_PDEATHSIG
                 _StuckFiles(device).serve()
                 os._exit(0)
         finally:
@@ -187,8 +193,7 @@ def stuck_files(folder: Path) -> Iterator[Path]:
     except OSError as error:
         pytest.skip(f"this system has no FUSE for us: {error}")
     try:
-        yield folder
+        yield
     finally:
-        os.kill(server, signal.SIGKILL)
+        os.kill(server, signal.SIGTERM)
         os.waitpid(server, 0)
-        _call("umount2", bytes(folder), 2)  # MNT_DETACH

@@ -64,7 +64,6 @@ KINDS = [
         "#!/bin/sh\nfor i in 1 2 3; do echo $i; sleep 0.3; done",
         Ran("ok", 0, "1\n2\n3\n"),
     ),
-    Kind("asks stdin", "#!/bin/sh\nread answer; echo \"got '$answer'\"", Ran("ok", 0, "got ''\n")),
     Kind(
         "non-zero exit",
         "#!/bin/sh\necho bad >&2; exit 12",
@@ -168,7 +167,6 @@ KINDS = [
         "#!/bin/sh\nprintf '\\307\\375\\266\\257 3.3.5\\n'; exit 1",
         Ran("failed", 1, f"{MARK * 4} 3.3.5\n", note="exit code 1"),
     ),
-    Kind("dumps no core", "#!/bin/sh\nsleep 0.1; ulimit -c", Ran("ok", 0, "0\n")),
     Kind(
         "shebang of an absent interpreter",
         "#!/no/such/interpreter\n",
@@ -198,6 +196,34 @@ def test_a_tool_of_this_kind_has_this_answer_in_time(
     assert took < LIMIT + OVERTIME
     assert ran.seconds <= took
     assert brood.alive() == set()
+
+
+def test_a_tool_that_asks_gets_no_answer_from_our_input(tmp_path: Path) -> None:
+    path = tool(tmp_path, "#!/bin/sh\nread answer; echo \"got '$answer'\"")
+    reader, writer = os.pipe()
+    os.write(writer, b"ours\n")
+    ours = os.dup(0)
+    os.dup2(reader, 0)
+    try:
+        ran = ask(path)
+    finally:
+        os.dup2(ours, 0)
+        for descriptor in (reader, writer, ours):
+            os.close(descriptor)
+    assert shown(ran) == Ran("ok", 0, "got ''\n")
+
+
+def test_a_crash_leaves_no_core_file(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    if hard == 0:
+        pytest.skip("no process here may dump a core")
+    path = tool(tmp_path, "#!/bin/sh\nsleep 0.1; ulimit -c")
+    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+    try:
+        ran = ask(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, (soft, hard))
+    assert shown(ran) == Ran("ok", 0, "0\n")
 
 
 def test_an_elf_of_another_machine_has_the_wrong_format(tmp_path: Path) -> None:
