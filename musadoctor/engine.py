@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from queue import Empty, SimpleQueue
 from typing import NamedTuple, Protocol
 
-from musadoctor.api import Check, Finding, Layer
+from musadoctor.api import SEVERITIES, Check, Finding, Layer
 from musadoctor.facts.base import Absent, Unknown
 from musadoctor.probes import PROBES, Probe
 from musadoctor.report import Bug, Evidence, Result, Status
@@ -205,25 +205,25 @@ def _not_judged(check: Check, states: Iterable[object]) -> Result:
 
 
 def explain(results: Iterable[Result]) -> tuple[Result, ...]:
-    """Sort results by layer, and name for each failed symptom the error that explains it.
+    """Sort results by layer, and name for each failed symptom the failure that explains it.
 
-    What explains a symptom is the most basic failed error of the layers that it can follow from:
-    a lower layer, or its own if that error is no symptom itself. Where that is explained in turn,
-    its cause is the symptom's too. Whatever is no symptom is a cause of its own.
+    What explains a symptom is the most basic failure, of at least its severity, in the layers that
+    it can follow from: a lower layer, or its own if that failure is no symptom itself. Where that
+    is explained in turn, its cause is the symptom's too. What is no symptom is a cause of its own.
     """
     ordered = sorted(results, key=lambda result: _order(result.check))
-    errors = sorted(
-        (r for r in ordered if r.status == "failed" and r.check.severity == "error"),
-        key=lambda result: (_depth(result.check), result.check.id),
-    )
+    failures = [result.check for result in ordered if result.status == "failed"]
+    failures.sort(key=lambda check: (_depth(check), check.id))
     roots: dict[str, str] = {}
-    for result in sorted(ordered, key=lambda result: _depth(result.check)):
-        floor = result.check.follows_from
-        if result.status == "failed" and floor is not None:
-            for error in errors:
-                if error.check.layer >= floor and _depth(error.check) < _depth(result.check):
-                    roots[result.check.id] = roots.get(error.check.id, error.check.id)
-                    break
+    for check in failures:
+        floor = check.follows_from
+        if floor is None:
+            continue
+        for below in failures:
+            grave = SEVERITIES.index(below.severity) <= SEVERITIES.index(check.severity)
+            if grave and below.layer >= floor and _depth(below) < _depth(check):
+                roots[check.id] = roots.get(below.id, below.id)
+                break
     return tuple(result._replace(caused_by=roots.get(result.check.id)) for result in ordered)
 
 

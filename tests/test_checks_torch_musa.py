@@ -210,10 +210,7 @@ def test_an_addition_fails() -> None:
     check = family.tensor_add_fails
     one = torch_musa(device(0), device(1, add=BAD))
     assert finds(check, torch_musa=one) == (
-        (
-            f"device 1 (MTT S5000): device 0: add fails: {BAD.failure and BAD.failure.message}"
-            f" {NO_CODE}"
-        ),
+        (f"device 1 (MTT S5000): add fails: {BAD.failure and BAD.failure.message} {NO_CODE}"),
     )
     text, commands, _ = fix(check, torch_musa=one)
     assert text.startswith("Use an SDK and wheels whose notes name the card")
@@ -232,7 +229,7 @@ def test_a_crash_keeps_the_others_from_being_tried() -> None:
     )
     assert finds(family.tensor_add_fails, torch_musa=devices) == (
         (
-            "device 1 (MTT S5000): device 0: add crashes: killed by SIGSEGV; not tried after it:"
+            "device 1 (MTT S5000): add crashes: killed by SIGSEGV; not tried after it:"
             " device 2 (MTT S5000), device 3 (unnamed)"
         ),
     )
@@ -261,7 +258,7 @@ BF16 = failed("RuntimeError: NOT_SUPPORTED", step="device 0: bf16 add")
 )
 def test_an_addition_in_bf16_fails(shown: MusaDevice, *, fires: bool) -> None:
     found = finds(family.bf16_add_fails, torch_musa=torch_musa(shown))
-    message = "device 0 (MTT S5000): device 0: bf16 add fails: RuntimeError: NOT_SUPPORTED"
+    message = "device 0 (MTT S5000): bf16 add fails: RuntimeError: NOT_SUPPORTED"
     assert found == ((message,) if fires else ())
 
 

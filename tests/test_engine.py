@@ -298,6 +298,15 @@ def outcome(
             ],
             {"stale": None, "import": None, "mccl": None},
         ),
+        # A warning follows from a warning too.
+        (
+            [
+                outcome("mapped", Layer.TORCH_MUSA, "warning", follows_from=Layer.ENVIRONMENT),
+                outcome("stale", Layer.ENVIRONMENT, "warning"),
+                outcome("odd", Layer.ENVIRONMENT, "note"),
+            ],
+            {"odd": None, "stale": None, "mapped": "stale"},
+        ),
         # Never from a layer that cannot bring it about.
         (
             [

@@ -5,9 +5,9 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-pip=(pip install -q --disable-pip-version-check)
+pip=(pip install -qq --disable-pip-version-check)
 
-"$root/.venv/bin/pip" wheel -q --disable-pip-version-check --no-deps -w "$folder/dist" "$root"
+"$root/.venv/bin/pip" wheel -qq --disable-pip-version-check --no-deps -w "$folder/dist" "$root"
 "${PYTHON:-python3}" -m venv "$folder/env"
 "$folder/env/bin/${pip[0]}" "${pip[@]:1}" "$folder"/dist/musadoctor-*.whl "$root/tests/third_party"
 cd "$folder"

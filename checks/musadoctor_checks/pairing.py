@@ -285,7 +285,12 @@ def _pattern(library: ComponentLibrary, toolkit: ToolkitVersion) -> str:
     return f"; by the pattern of 4.3.5 and 4.3.6 it would be {line}.{toolkit.key[2]}"
 
 
-@check("mudnn-of-other-release", layer=Layer.TOOLKIT, severity="warning")
+@check(
+    "mudnn-of-other-release",
+    layer=Layer.LIBRARIES,
+    severity="warning",
+    follows_from=Layer.ENVIRONMENT,
+)
 def mudnn_of_other_release(mudnn: ComponentLibrary, toolkit: Toolkit) -> Judgement:
     """muDNN is not the one of the Toolkit's SDK release.
 
@@ -310,7 +315,12 @@ def mudnn_of_other_release(mudnn: ComponentLibrary, toolkit: Toolkit) -> Judgeme
     yield from _component(mudnn, toolkit)
 
 
-@check("mccl-of-other-release", layer=Layer.TOOLKIT, severity="warning")
+@check(
+    "mccl-of-other-release",
+    layer=Layer.LIBRARIES,
+    severity="warning",
+    follows_from=Layer.ENVIRONMENT,
+)
 def mccl_of_other_release(mccl: ComponentLibrary, toolkit: Toolkit) -> Judgement:
     """MCCL is not the one of the Toolkit's SDK release.
 

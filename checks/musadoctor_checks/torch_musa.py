@@ -5,6 +5,7 @@ import re
 
 from musadoctor.api import (
     Absent,
+    ChildFailure,
     Container,
     Environment,
     Finding,
@@ -243,6 +244,11 @@ def _row(devices: list[MusaDevice]) -> str:
     return ", ".join(f"device {d.ordinal} ({d.name or 'unnamed'})" for d in devices)
 
 
+def _on(device: MusaDevice, failure: ChildFailure) -> str:
+    """How a step named ``device 0: add`` failed, the device named once."""
+    return f"{_row([device])}: {told(failure._replace(step=failure.step.partition(': ')[2]))}"
+
+
 ADD = f"{IMPORT}; print(torch.ones(4, device='musa:{{}}') + 1)"
 
 
@@ -280,7 +286,7 @@ def tensor_add_fails(torch_musa: TorchMusa, python: Python | Absent | Unknown) -
         ]
         rest = f"; not tried after it: {_row(untried)}" if untried else ""
         yield Finding(
-            f"{_row([device])}: {told(failure)}{rest}",
+            f"{_on(device, failure)}{rest}",
             where=f"musa:{device.ordinal}",
             fix=remedy(
                 failure,
@@ -317,7 +323,7 @@ def bf16_add_fails(torch_musa: TorchMusa, python: Python | Absent | Unknown) -> 
             operand = f"torch.ones(4, device='musa:{device.ordinal}').bfloat16()"
             code = f"{IMPORT}; t = {operand}; print(t + t)"
             yield Finding(
-                f"{_row([device])}: {told(failure)}",
+                _on(device, failure),
                 where=f"musa:{device.ordinal}",
                 fix=remedy(
                     failure,
@@ -392,7 +398,12 @@ def torch_musa_lacks_architecture(
             )
 
 
-@check("several-toolkits-mapped", layer=Layer.TORCH_MUSA, severity="warning")
+@check(
+    "several-toolkits-mapped",
+    layer=Layer.TORCH_MUSA,
+    severity="warning",
+    follows_from=Layer.ENVIRONMENT,
+)
 def several_toolkits_mapped(torch_musa: TorchMusa, toolkits: Toolkits | Absent) -> Judgement:
     """torch_musa runs with libraries of several Toolkits at once.
 

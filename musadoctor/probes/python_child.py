@@ -4,6 +4,8 @@ Run with ``-c`` by the examined interpreter. Python 2.7 still understands it, so
 is too old can be told from one that is broken.
 """
 
+# mypy: disable-error-code="no-untyped-def,no-untyped-call"
+# pyright: basic
 # ruff: noqa: PLR2004, UP031 - codes of characters; Python 2.7 has no other way to format
 
 import os

@@ -62,7 +62,7 @@ def page(check: Check) -> str:
     if check.follows_from is not None:
         head += [
             "",
-            f"A symptom: an error of a layer from {_name(check.follows_from)} up explains it.",
+            f"A symptom: a failure of a layer from {_name(check.follows_from)} up explains it.",
         ]
     if check.aliases:
         head += ["", f"Formerly: {', '.join(f'`{alias}`' for alias in check.aliases)}."]

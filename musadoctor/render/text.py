@@ -115,9 +115,6 @@ class TextReport:
         self._clear()
         if not self._quiet:
             self._begin()
-            for result in report.results:
-                if result.check.id == plugin_broken.id:
-                    self._line("unknown", "plugin", [result.reason])
         self._findings("Fix first", "error", report)
         if not self._quiet:
             self._findings("Warnings", "warning", report)
@@ -207,7 +204,7 @@ class TextReport:
         """What could not be found out, each reason once with the checks that wait for it."""
         reasons: dict[str, list[str]] = {}
         for result in report.results:
-            if result.status == "unknown" and (self._verbose or result.check.severity == "error"):
+            if result.status == "unknown" and (not self._quiet or result.check.severity == "error"):
                 reasons.setdefault(result.reason, []).append(result.check.id)
         if not reasons or (self._quiet and report.verdict != "unknown"):
             return
