@@ -37,6 +37,7 @@ from musadoctor.system import (
     Found,
     Platform,
     Ran,
+    Resources,
     Stat,
     System,
 )
@@ -68,6 +69,7 @@ QUESTIONS: list[tuple[str, Ask]] = [
     ("elf", lambda s: s.elf("/l.so")),
     ("cached", lambda s: s.cached("libmusa")),
     ("platform", lambda s: s.platform()),
+    ("resources", lambda s: s.resources()),
 ]
 FAILURES = [
     Failure(NOT_THERE, "no x"),
@@ -106,6 +108,8 @@ ANSWERS: list[tuple[str, str, object, Ask]] = [
         Platform("5", "x", "h", None, 0, (), "/p", "/chosen"),
         QUESTIONS[8][1],
     ),
+    ("resources", "", Resources(8, 2**34), QUESTIONS[9][1]),
+    ("resources", "", Resources(None, None), QUESTIONS[9][1]),
     *(
         (kind, subject, failure, ask)
         for failure in FAILURES
@@ -118,6 +122,7 @@ ANSWERS: list[tuple[str, str, object, Ask]] = [
             ("libraries", "/l.so", QUESTIONS[6][1]),
             ("loader_cache", "libmusa", QUESTIONS[7][1]),
             ("platform", "", QUESTIONS[8][1]),
+            ("resources", "", QUESTIONS[9][1]),
         ]
     ),
 ]
@@ -139,7 +144,7 @@ def test_what_was_never_asked_is_unrecorded(name: str, ask: Ask) -> None:
     empty = replay(host(platform=None, unlisted="unrecorded"))
     answer = ask(empty)
     subject = {"run": "mthreads-gmi", "read": "/f", "list": "/d", "stat": "/s", "env": "V"} | {
-        "find": "p", "elf": "/l.so", "cached": "libmusa", "platform": "platform"
+        "find": "p", "elf": "/l.so", "cached": "libmusa", "platform": "platform", "resources": "resources"
     }  # fmt: skip
     words = f"{subject[name]}: not in this recording"
     if name == "run":
@@ -160,6 +165,7 @@ def test_what_was_never_asked_is_unrecorded(name: str, ask: Ask) -> None:
         (*QUESTIONS[6], Failure(NOT_THERE, "no /l.so")),
         (*QUESTIONS[7], {}),
         (*QUESTIONS[8], Failure(NOT_THERE, "no platform")),
+        (*QUESTIONS[9], Failure(NOT_THERE, "no resources")),
     ],
 )
 def test_what_a_host_written_by_hand_does_not_list_is_not_there(
@@ -167,7 +173,7 @@ def test_what_a_host_written_by_hand_does_not_list_is_not_there(
 ) -> None:
     text = text_of({}, unlisted="not there")
     assert ask(Recording(text, name)) == expected
-    assert ask(host(platform=None)) == expected
+    assert ask(host(platform=None, resources=None)) == expected
 
 
 def text_of(answers: object, **header: object) -> str:
@@ -404,6 +410,7 @@ def test_a_live_machine_and_its_recording_give_the_same_answers(tmp_path: Path) 
             of.elf("/proc/version"),
             of.cached("libc"),
             of.platform(),
+            of.resources(),
         ]
 
     answers = asked(system)
