@@ -98,7 +98,7 @@ METHOD_DOORS = {
     *("resolve", "rglob", "rmdir", "symlink_to", "touch", "unlink", "write_bytes", "write_text"),
 }
 MODULE_DOORS = {
-    *("cffi", "ctypes", "fcntl", "glob", "grp", "mmap", "multiprocessing", "platform", "psutil"),
+    *("cffi", "ctypes", "fcntl", "glob", "grp", "mmap", "multiprocessing", "psutil"),
     *("pty", "pwd", "resource", "selectors", "shutil", "signal", "socket", "ssl", "subprocess"),
     *("tempfile", "torch", "torch_musa", "urllib", "urllib.request"),
 }
