@@ -272,7 +272,7 @@ def _write(show: Show, output: Path | None) -> None:
         return
     part = output.with_name(f".{output.name}.part")
     try:
-        with part.open("w", encoding="utf-8") as stream:
+        with part.open("w", encoding="utf-8", errors="replace") as stream:
             show(stream)
         part.replace(output)
     except OSError as error:

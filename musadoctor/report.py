@@ -1,5 +1,6 @@
 """What came of a diagnosis: a status for each check, the causes in order, a verdict."""
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple, TypeAlias, cast
 
 from musadoctor.api import SEVERITIES, Check, Finding, Severity
@@ -125,6 +126,9 @@ def encode(value: object) -> JSON:
         return {type(value).__name__.lower(): value.reason}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
+    if isinstance(value, Mapping):
+        mapping = cast("Mapping[str, object]", value)
+        return {name: encode(item) for name, item in mapping.items()}
     if isinstance(value, tuple):
         items = [encode(item) for item in cast("tuple[object, ...]", value)]
         fields: tuple[str, ...] | None = getattr(cast("object", value), "_fields", None)

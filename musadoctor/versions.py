@@ -142,10 +142,8 @@ class WheelVersion(_Version):
     part in an order.
     """
 
-    __slots__ = ("base", "local")
+    __slots__ = ("local",)
 
-    base: str
-    """The release alone: ``2.11.0`` of ``2.11.0.post2+musa5.2.0``."""
     local: str | None
     """What follows the ``+``, in PEP 440's spelling."""
 
@@ -159,7 +157,6 @@ class WheelVersion(_Version):
         except ValueError:  # InvalidVersion is one; so is what int says of 5000 digits
             return None
         wheel = cls(text.strip(), version.release)
-        wheel.base = version.base_version
         wheel.local = version.local
         return wheel
 

@@ -180,7 +180,7 @@ HEALTHY: dict[str, object] = {
         (component("musa_toolkits", "5.2.0"), component("mublas", "5.2.0", "mp_22", "mp_31")),
         "musa_version_query",
     ),
-    "environment": Environment((), (), ()),
+    "environment": Environment({}, (), ()),
     "user_driver": LIBMUSA,
     "libraries": LIBRARIES,
     "python": PYTHON,

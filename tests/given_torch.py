@@ -56,7 +56,7 @@ def wheel(number: str, runtime: int | None = 5, path: str = f"{SITE}/torch_musa"
 
 
 def environment(*library_path: SearchEntry, **variables: str) -> Environment:
-    return Environment(tuple(variables.items()), (), library_path)
+    return Environment(variables, (), library_path)
 
 
 def entry(

@@ -28,7 +28,7 @@ MISSING = Container(
 
 
 def variables(**values: str) -> Environment:
-    return Environment(tuple(values.items()), (), ())
+    return Environment(values, (), ())
 
 
 @pytest.mark.parametrize(

@@ -304,7 +304,7 @@ STUBBED = entry("/usr/local/musa/lib", "libmusa.so.1.0", "libmusart.so.5", toolk
 def test_a_toolkit_hides_the_drivers_library(
     entries: tuple[SearchEntry, ...], *, fires: bool
 ) -> None:
-    at = Environment((), (), entries)
+    at = Environment({}, (), entries)
     found = finds(family.toolkit_hides_driver_library, environment=at)
     message = (
         "/usr/local/musa/lib brings a libmusa and comes before /opt/deps/5.2.0/lib in"
@@ -329,7 +329,7 @@ def test_the_drivers_library_is_put_first() -> None:
     ],
 )
 def test_path_is_without_the_toolkit(folder: SearchEntry, *, fires: bool) -> None:
-    at = Environment((), (folder,), ())
+    at = Environment({}, (folder,), ())
     found = finds(family.path_without_toolkit, environment=at)
     assert found == (("/usr/local/musa-5.2.0/bin is not in PATH",) if fires else ())
 

@@ -233,7 +233,6 @@ def test_the_newest_toolkit_comes_first_and_each_once() -> None:
         (M435, "4.3.5", f"{M435}/version.json"),
         ("/usr/local/musa-old", "None", "nothing states it"),
     ]
-    assert found.of_version(V435) is found.installed[2]
 
 
 def test_a_whole_toolkit() -> None:

@@ -268,3 +268,18 @@ def test_an_explanation(request: pytest.FixtureRequest) -> None:
     foreign.function.__module__ = "acme_checks.rack"
     assert json.loads(listing_json(Loaded((foreign,), ())))[0]["docs_url"] == ""
     assert "Judges nothing" in explanation(plugin_broken)
+
+
+def test_a_recording_is_named() -> None:
+    screen = Screen()
+    recording = HEALTHY._replace(vantage=Vantage("recording", None, None, "host.json, taken today"))
+    render(recording, screen)
+    assert screen.getvalue().splitlines()[0].endswith(" on host.json, taken today")
+
+
+def test_a_layer_of_ignored_checks_has_no_line() -> None:
+    ignored = Result(made("pcie-slow", Layer.HARDWARE), "skipped", reason="ignored: old risers")
+    for verbose in (False, True):
+        screen = Screen()
+        render(HEALTHY._replace(results=(ignored,)), screen, verbose=verbose)
+        assert "hardware" not in screen.getvalue()

@@ -15,7 +15,7 @@ from musadoctor.api import (
     Unknown,
     check,
 )
-from musadoctor.facts import Gpu, Gpus, Machine, PcieLink, StatedVersion
+from musadoctor.facts import Environment, Gpu, Gpus, Machine, PcieLink, StatedVersion
 from musadoctor.redact import Redaction
 from musadoctor.report import (
     Bug,
@@ -122,6 +122,12 @@ def test_facts_as_json() -> None:
     assert encode(stated) == {"version": "3.3.5-server", "source": "gmi"}
     assert encode(Absent("no module")) == {"absent": "no module"}
     assert encode(1.5) == 1.5
+    variables = {"MUSA_HOME": "/usr/local/musa"}
+    assert encode(Environment(variables, (), ())) == {
+        "variables": variables,
+        "path": [],
+        "library_path": [],
+    }
 
 
 def test_redaction_reaches_all_that_a_report_shows() -> None:

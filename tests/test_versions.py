@@ -146,7 +146,7 @@ def test_the_other_numbers_of_the_vendor(
 def test_a_wheel(text: str, base: str, toolkit: str | None) -> None:
     version = WheelVersion.parse(text)
     assert version is not None
-    assert (str(version), version.base) == (text, base)
+    assert (str(version), ".".join(map(str, version.key))) == (text, base)
     assert version.toolkit == (ToolkitVersion.parse(toolkit) if toolkit else None)
 
 

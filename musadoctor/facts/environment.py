@@ -1,5 +1,6 @@
 """The environment variables that MUSA software reads, and the search paths in them."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from musadoctor.facts.base import Unknown
@@ -24,18 +25,18 @@ class SearchEntry(NamedTuple):
 class Environment(NamedTuple):
     """Named variables of this process, and their search paths looked up."""
 
-    variables: tuple[tuple[str, str], ...]
+    variables: Mapping[str, str]
     """Those of the known names that are set, with their values."""
     path: tuple[SearchEntry, ...]
     library_path: tuple[SearchEntry, ...]
 
     def get(self, name: str) -> str | None:
         """The value of a variable, ``None`` where it is not set."""
-        return next((value for key, value in self.variables if key == name), None)
+        return self.variables.get(name)
 
     def starting(self, prefix: str) -> tuple[tuple[str, str], ...]:
         """All set variables of a prefix, ``MCCL_``."""
-        return tuple(item for item in self.variables if item[0].startswith(prefix))
+        return tuple(item for item in self.variables.items() if item[0].startswith(prefix))
 
     def __str__(self) -> str:
         names = ("MUSA_HOME", "MUSA_VISIBLE_DEVICES", "LD_LIBRARY_PATH")

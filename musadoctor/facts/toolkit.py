@@ -49,14 +49,6 @@ class Toolkits(NamedTuple):
     installed: tuple[Toolkit, ...]
     source: str
 
-    def of_version(self, version: ToolkitVersion) -> Toolkit | None:
-        """The installed Toolkit with exactly this number."""
-        return next((t for t in self.installed if t.version == version), None)
-
-    def of_major(self, major: int) -> Toolkit | None:
-        """The newest installed Toolkit of a generation."""
-        return next((t for t in self.installed if t.version and t.version.major == major), None)
-
     def __str__(self) -> str:
         return ", ".join(f"{t.version or '?'} in {t.root}" for t in self.installed)
 

@@ -97,7 +97,7 @@ def environment(system: System) -> EnvironmentFact:
     # The loader takes an empty value for none at all, and a semicolon for a colon.
     library_path = re.split("[:;]", value) if (value := known.get("LD_LIBRARY_PATH")) else []
     return Environment(
-        tuple(known.items()),
+        known,
         tuple(_entry(system, trees, folder, libraries=False) for folder in path),
         tuple(_entry(system, trees, folder, libraries=True) for folder in library_path),
     )

@@ -1,9 +1,10 @@
 """The list of checks, and the documentation of one."""
 
 import json
+from itertools import groupby
 
 from musadoctor.api import Check, Layer
-from musadoctor.plugins import Loaded, PluginFailure
+from musadoctor.plugins import Loaded
 from musadoctor.render.names import docs_url
 
 
@@ -11,15 +12,20 @@ def listing(loaded: Loaded) -> str:
     """One line a check, by layer."""
     checks = sorted(loaded.checks, key=lambda check: (check.layer, check.id))
     width = max(len(check.id) for check in checks)
-    lines: list[str] = []
-    layer = None
-    for check in checks:
-        if check.layer is not layer:
-            layer = check.layer
-            lines.append(f"{'' if not lines else chr(10)}{_name(layer)}")
-        lines.append(f"  {check.id:<{width}}  {check.severity:<7}  {check.title}")
-    lines += [_broken(failure) for failure in loaded.failures]
-    return "\n".join(lines) + "\n"
+    blocks = [
+        "\n".join(
+            [
+                _name(layer),
+                *(f"  {c.id:<{width}}  {c.severity:<7}  {c.title}" for c in members),
+            ]
+        )
+        for layer, members in groupby(checks, key=lambda check: check.layer)
+    ]
+    broken = [
+        f"not loaded: {failure.package} ({failure.origin}): {failure.reason}"
+        for failure in loaded.failures
+    ]
+    return "\n\n".join([*blocks, *broken]) + "\n"
 
 
 def listing_json(loaded: Loaded) -> str:
@@ -71,7 +77,3 @@ def page(check: Check) -> str:
 
 def _name(layer: Layer) -> str:
     return str(layer).replace("_", "-")
-
-
-def _broken(failure: PluginFailure) -> str:
-    return f"\nnot loaded: {failure.package} ({failure.origin}): {failure.reason}"

@@ -98,7 +98,7 @@ class TextReport:
             self._print(Text(f" {_name(layer)}", STYLES["dim"]))
             for result in shown:
                 self._line(_state(result), result.check.id, self._explanation(result))
-        elif shown:
+        if shown and not self._verbose:
             state, texts = self._layer(layer, shown)
             self._line(state, _name(layer), texts)
 

@@ -1,0 +1,66 @@
+"""From options to a report: the vantage, what is ignored, what is kept private."""
+
+import json
+
+from recorded import recorded, whole
+from support import host
+
+from musadoctor.doctor import Options, capture_answers, examine, redaction
+from musadoctor.recording import Recording
+from musadoctor.render import json as json_renderer
+from musadoctor.system import Failure
+
+PLAIN = Options(plugins=False)
+
+
+def test_the_vantage() -> None:
+    on_host = examine(recorded("s5000-4.3.5"), PLAIN)
+    assert on_host.vantage.kind == "host"
+    assert on_host.vantage.python == "Python 3.10.12 (/opt/env/bin/python, VIRTUAL_ENV)"
+    inside = examine(recorded("container-not-injected"), PLAIN)
+    assert inside.vantage.kind == "container"
+    replayed = examine(recorded("s5000-4.3.5"), PLAIN._replace(recording="host.json"))
+    assert (replayed.vantage.kind, replayed.vantage.note) == ("recording", "host.json")
+
+
+def test_a_python_that_nobody_asked_for_is_not_looked_at() -> None:
+    report = examine(recorded("s5000-4.3.5"), PLAIN._replace(select=("hardware",)))
+    assert report.vantage.python is None
+    assert not any(name.startswith("torch") for name in report.facts)
+
+
+def named() -> Recording:
+    recording = whole("s5000-4.3.5")
+    recording["answers"]["platform"][""]["host_name"] = "gpu07"
+    return Recording(json.dumps(recording), "named")
+
+
+def test_the_host_is_named_only_on_request() -> None:
+    assert examine(named(), PLAIN).vantage.host is None
+    assert examine(named(), PLAIN._replace(redact=False)).vantage.host == "gpu07"
+
+
+def test_a_machine_that_says_nothing_of_itself() -> None:
+    silent = host(platform=Failure("error", "no uname"))
+    assert redaction(silent).host_name is None
+    report = examine(silent, PLAIN)
+    assert report.bugs == ()
+    assert report.facts["machine"] == {"unknown": "no uname"}
+
+
+def test_what_is_ignored_is_kept_with_its_reason() -> None:
+    report = examine(recorded("no-torch"), PLAIN._replace(ignore=("torch-missing=on purpose",)))
+    (ignored,) = (r for r in report.results if r.check.id == "torch-missing")
+    assert (ignored.status, ignored.reason) == ("skipped", "ignored: on purpose")
+    assert report.verdict == "healthy"
+
+
+def test_a_capture_answers_all_that_a_report_asks() -> None:
+    captured = capture_answers(recorded("side-by-side-mixed"), 10)
+    text = json.dumps(
+        {"format": "musadoctor-recording", "version": 1, "answers": captured, "taken": "today"}
+    )
+    there = examine(Recording(text, "captured"), PLAIN)
+    here = examine(recorded("side-by-side-mixed"), PLAIN)
+    assert json_renderer.document(there)["facts"] == json_renderer.document(here)["facts"]
+    assert [r.status for r in there.results] == [r.status for r in here.results]
