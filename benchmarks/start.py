@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 # As after an installation: byte code is there, or is written by the first run.
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-OURS = [sys.executable, "-m", "musadoctor"]
+OURS = [str(Path(sys.executable).with_name("musadoctor"))]
 
 
 class Row(NamedTuple):

@@ -11,11 +11,10 @@ def main() -> None:
 
         print(f"musadoctor {__version__}")
         return
-    # To look for garbage while modules load takes a twentieth of a report, and finds none.
+    # A report is over before there is garbage worth looking for.
     gc.disable()
     from musadoctor.cli import run  # noqa: PLC0415
 
-    gc.enable()
     run()
 
 

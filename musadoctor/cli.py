@@ -23,6 +23,8 @@ from musadoctor.report import Report, exit_code
 from musadoctor.selection import SelectionError, find
 
 USAGE, BROKEN, INTERRUPTED = 2, 4, 130
+UNREAD = 141
+"""What a shell calls a program that a broken pipe ended."""
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 app = typer.Typer(
     name="musadoctor",
@@ -286,21 +288,37 @@ def _refuse(sentence: str) -> NoReturn:
     raise typer.Exit(USAGE)
 
 
-def run() -> None:
+def run() -> NoReturn:
     """Run the command line, with streams that no character can break."""
     # Most threads wait for a child; at the usual 5 ms its answer waits for its turn in vain.
     sys.setswitchinterval(0.001)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
+    code = USAGE
     try:
         app(prog_name="musadoctor")
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else USAGE
     except Exception as error:  # noqa: BLE001 - said to be our fault, and told from a finding
-        if isinstance(error, OSError) and error.errno in UNWRITABLE:
-            # What is still buffered cannot be written either.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            print(f"musadoctor: cannot write the report: {error.strerror}", file=sys.stderr)
-            sys.exit(USAGE)
-        traceback.print_exc()
-        print(f"musadoctor: a bug in musadoctor {__version__}; please report it", file=sys.stderr)
-        sys.exit(BROKEN)
+        code = _failed(error)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError as error:
+        code = _failed(error)
+    # To take the interpreter down takes a seventh of a report, and what may still be waiting for
+    # a file that never answers would keep it from ending.
+    os._exit(code)
+
+
+def _failed(error: Exception) -> int:
+    """Say what went wrong; the exit code."""
+    if isinstance(error, BrokenPipeError):
+        return UNREAD
+    if isinstance(error, OSError) and error.errno in UNWRITABLE:
+        print(f"musadoctor: cannot write the report: {error.strerror}", file=sys.stderr)
+        return USAGE
+    traceback.print_exc()
+    print(f"musadoctor: a bug in musadoctor {__version__}; please report it", file=sys.stderr)
+    return BROKEN

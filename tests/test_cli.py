@@ -306,7 +306,14 @@ def test_capture_then_diagnose_elsewhere(tmp_path: Path) -> None:
     assert str(home) in (tmp_path / "open.json").read_text(encoding="utf-8")
 
 
-LOADED = "import sys, musadoctor.__main__ as m\ntry: m.main()\nfinally: print(*sys.modules, file=sys.stderr)"
+LOADED = """
+import os, sys, musadoctor.__main__
+os._exit = sys.exit
+try:
+    musadoctor.__main__.main()
+finally:
+    print(*sys.modules, file=sys.stderr)
+"""
 
 
 @pytest.mark.parametrize(
