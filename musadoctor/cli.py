@@ -23,6 +23,14 @@ from musadoctor.report import Report, exit_code
 from musadoctor.selection import SelectionError, find
 
 USAGE, BROKEN, INTERRUPTED = 2, 4, 130
+HELD = {
+    "runs": "programs run",
+    "files": "files read",
+    "folders": "folders listed",
+    "libraries": "libraries looked at",
+    "variables": "environment variables asked for",
+}
+"""How the summary of a recording calls what it holds."""
 UNREAD = 141
 """What a shell calls a program that a broken pipe ended."""
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
@@ -180,8 +188,8 @@ def capture(
         redaction=None if no_redact else redaction(live),
     )
     _write(lambda stream: _put(stream, text), output)
-    kinds = ", ".join(f"{len(table)} {kind.replace('_', ' ')}" for kind, table in answers.items())
-    print(f"{output}: {len(text) / 1024:.0f} KiB; {kinds}")
+    held = ", ".join(f"{len(answers.get(kind, ()))} {words}" for kind, words in HELD.items())
+    print(f"{output}: {len(text) / 1024:.0f} KiB: {held}")
     if no_redact:
         print("Not redacted: it names this host, its users and its addresses.")
     else:

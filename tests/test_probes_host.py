@@ -168,7 +168,7 @@ FLAG = "processor : 0\nflags\t\t: fpu vme hypervisor lahf_lm\nbugs : x\n"
         ("Alibaba Cloud", "Alibaba Cloud ECS", FLAG, "", "x", "Alibaba Cloud ECS"),
         ("Tencent Cloud", "CVM", FLAG, "", "x", "Tencent Cloud CVM"),
         ("Amazon EC2", "c5.metal", "", "", "x", None),
-        ("", "", FLAG, "", "x", "unnamed hypervisor"),
+        ("", "", FLAG, "", "x", "an unnamed hypervisor"),
         ("", "", FLAG + FLAG, "", WSL_KERNEL, "Hyper-V"),
         ("", "", "", "", WSL_KERNEL, None),
     ],

@@ -62,9 +62,7 @@ def no_gpu(
         return
     guest = machine.virtual_machine if isinstance(machine, Machine) else None
     if guest:
-        fix = (
-            f"Pass a card through to this {guest} guest, or run musadoctor on the host that has it"
-        )
+        fix = f"Pass a card through to this guest of {guest}, or run musadoctor on the host that has it"
     elif isinstance(container, Container):
         fix = "Start the container on a machine with a Moore Threads card"
     else:
@@ -73,7 +71,7 @@ def no_gpu(
             " card's slot, its power, and Above 4G Decoding and Resizable BAR in the BIOS"
         )
     inside = [f"{container.runtime or 'a'} container"] if isinstance(container, Container) else []
-    inside += [f"{guest} guest"] if guest else []
+    inside += [f"guest of {guest}"] if guest else []
     seen_from = f" (inside: {', '.join(inside)})" if inside else ""
     yield Finding(f"no Moore Threads GPU{seen_from}: {gpus}", fix=Fix(fix))
 

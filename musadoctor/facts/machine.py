@@ -32,7 +32,7 @@ class Machine(NamedTuple):
 
     def __str__(self) -> str:
         size = f", {self.memory_bytes / 2**30:.0f} GiB" if self.memory_bytes else ""
-        guest = f", {self.virtual_machine} guest" if self.virtual_machine else ""
+        guest = f", guest of {self.virtual_machine}" if self.virtual_machine else ""
         return f"{self.distribution}, kernel {self.kernel}, {self.architecture}{size}{guest}"
 
 

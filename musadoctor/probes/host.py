@@ -96,7 +96,7 @@ def _hypervisor(system: System, *, wsl: bool) -> str | None:
             return name
     cpus = system.read("/proc/cpuinfo")
     if isinstance(cpus, str) and _HYPERVISOR_FLAG.search(cpus):
-        return "Hyper-V" if wsl else named or "unnamed hypervisor"
+        return "Hyper-V" if wsl else named or "an unnamed hypervisor"
     return _line(system, "/sys/hypervisor/type").capitalize() or None
 
 
