@@ -54,8 +54,8 @@ def test_no_gpu_in_a_container_and_in_a_guest() -> None:
     facts["machine"] = MACHINE._replace(virtual_machine="KVM")
     facts["container"] = DOCKER._replace(runtime=None)
     (message,) = said(family.no_gpu, **facts)
-    assert message.startswith("no Moore Threads GPU (inside: a container, KVM guest): ")
-    assert "KVM guest" in advice(family.no_gpu, **facts)
+    assert message.startswith("no Moore Threads GPU (inside: a container, guest of KVM): ")
+    assert "guest of KVM" in advice(family.no_gpu, **facts)
 
 
 def test_no_gpu_cannot_be_said_of_a_bus_that_is_not_whole() -> None:
@@ -185,7 +185,7 @@ def test_the_iommu_findings_name_what_they_saw_and_how_to_change_it() -> None:
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"virtual_machine": "KVM"}, "a KVM guest does not show its host's IOMMU"),
+        ({"virtual_machine": "KVM"}, "a guest of KVM does not show its host's IOMMU"),
         ({"boot_parameters": Unknown("/proc/cmdline: Permission denied")}, "/proc/cmdline: "),
         ({"boot_parameters": ("quiet",)}, "the boot parameters do not settle"),
         ({"boot_parameters": ("iommu=off", "intel_iommu=on")}, "iommu=off intel_iommu=on"),

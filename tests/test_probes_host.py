@@ -188,7 +188,7 @@ def test_virtual_machine(
     found = machine(system)
     assert isinstance(found, Machine)
     assert found.virtual_machine == expected
-    assert (f", {expected} guest" in str(found)) is (expected is not None)
+    assert (f", guest of {expected}" in str(found)) is (expected is not None)
 
 
 def test_this_machine() -> None:

@@ -62,7 +62,7 @@ def no_gpu(
         return
     guest = machine.virtual_machine if isinstance(machine, Machine) else None
     if guest:
-        fix = f"Pass a card through to this guest of {guest}, or run musadoctor on the host that has it"
+        fix = f"Pass a card through to this guest of {guest}, or run musadoctor on its host"
     elif isinstance(container, Container):
         fix = "Start the container on a machine with a Moore Threads card"
     else:
@@ -286,7 +286,7 @@ class _Iommu(NamedTuple):
 
 def _iommu(machine: Machine) -> _Iommu | Unknown:
     if machine.virtual_machine:
-        return Unknown(f"a {machine.virtual_machine} guest does not show its host's IOMMU")
+        return Unknown(f"a guest of {machine.virtual_machine} does not show its host's IOMMU")
     if isinstance(machine.boot_parameters, Unknown):
         return machine.boot_parameters
     names = ("intel_iommu", "amd_iommu", "iommu", "iommu.passthrough")
