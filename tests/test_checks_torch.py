@@ -16,7 +16,7 @@ from given_torch import (
     wheel,
 )
 
-from musadoctor.api import Absent, Check, Import, Unknown
+from musadoctor.api import Absent, Check, Import, Torch, Unknown
 from musadoctor_checks import torch as family
 
 UNSEEN = Unknown("not found out")
@@ -327,3 +327,14 @@ def test_a_placeholder(name: str, number: str, instead: str) -> None:
 
 def test_imports_that_worked() -> None:
     assert finds(family.torch_import_fails, torch_import=Import("torch", None, None)) == ()
+
+
+def test_torch_from_elsewhere() -> None:
+    check = family.torch_imported_from_elsewhere
+    build = torch_build("2.9.1")
+    same = Torch("2.9.1", None, f"{build.path}/__init__.py")
+    assert finds(check, torch=same, torch_build=build) == ()
+    (message,) = finds(check, torch=same._replace(file="/src/torch/__init__.py"), torch_build=build)
+    assert message == (
+        f"torch 2.9.1 is imported from /src/torch/__init__.py, but {build.path} holds torch 2.9.1"
+    )

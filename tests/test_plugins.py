@@ -8,6 +8,7 @@ import pytest
 
 from musadoctor.api import Layer
 from musadoctor.plugins import BUILTIN, Loaded, PluginFailure, entry_points, load, unloaded
+from musadoctor.probes import PROBES
 
 CHECK = '''
 from musadoctor.api import Finding, Gpus, Judgement, Layer, check
@@ -135,3 +136,8 @@ def test_what_the_report_shows_of_a_broken_package() -> None:
     assert result.reason == "acme, named in acme.dist-info: ImportError: x"
     assert result.traceback == "Traceback"
     assert list(result.check.function()) == []
+
+
+def test_every_fact_is_judged_by_a_check() -> None:
+    judged = {name for check in load(plugins=False).checks for name in check.needs}
+    assert judged == set(PROBES)

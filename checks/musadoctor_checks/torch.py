@@ -14,6 +14,7 @@ from musadoctor.api import (
     Layer,
     Python,
     Toolkit,
+    Torch,
     TorchBuild,
     TorchMusaBuild,
     Unknown,
@@ -269,6 +270,32 @@ def torch_without_musa(
         )
     else:
         yield Unknown(f"which build torch is: {torch_build}; {torch_musa_import}")
+
+
+@check("torch-imported-from-elsewhere", layer=Layer.TORCH, severity="warning")
+def torch_imported_from_elsewhere(torch: Torch, torch_build: TorchBuild) -> Judgement:
+    """The torch that is imported is not the first one on the search path.
+
+    ## Why it matters
+
+    A `.pth` file, an import hook or an editable install puts another torch before the installed
+    one. What pip lists, and what was looked at here without importing it, is then not what runs.
+
+    ## How to fix
+
+    Remove the one that is not wanted, or the `.pth` file or hook that puts it first.
+
+    ## Sources
+
+    The import system of Python.
+    """
+    if not torch.file.startswith(f"{torch_build.path}/"):
+        yield Finding(
+            f"torch {torch.version} is imported from {torch.file}, but {torch_build.path} holds"
+            f" torch {torch_build.version}",
+            where=torch.file,
+            fix=Fix("Remove the one that is not wanted, or what puts it first"),
+        )
 
 
 @check("torch-import-fails", layer=Layer.TORCH, severity="error", follows_from=Layer.PYTHON)
