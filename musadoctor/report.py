@@ -76,8 +76,11 @@ class Report(NamedTuple):
 
     @property
     def incomplete(self) -> bool:
-        """Whether a check of severity error could not decide."""
-        return any(r.status == "unknown" and r.check.severity == "error" for r in self.results)
+        """Whether a check of severity error could not decide, or none had anything to judge."""
+        judged = any(r.status in {"passed", "failed"} for r in self.results)
+        return not judged or any(
+            r.status == "unknown" and r.check.severity == "error" for r in self.results
+        )
 
     @property
     def verdict(self) -> Verdict:

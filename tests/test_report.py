@@ -56,12 +56,15 @@ BUG = Bug("probe gmi", "Traceback")
     ("made", "verdict", "code", "code_fail_on_note", "code_strict"),
     [
         (report(result("passed")), "healthy", 0, 0, 0),
-        (report(result("skipped")), "healthy", 0, 0, 0),
+        (report(result("passed"), result("skipped")), "healthy", 0, 0, 0),
+        # Where nothing was judged, nothing is cleared.
+        (report(result("skipped")), "unknown", 3, 3, 3),
+        (report(result("skipped"), result("unknown", "note")), "unknown", 3, 3, 1),
         (report(result("failed", "note")), "healthy", 0, 1, 0),
         (report(result("failed", "warning")), "degraded", 0, 1, 0),
         (report(result("failed", "error")), "broken", 1, 1, 1),
         (report(result("unknown", "error")), "unknown", 3, 3, 1),
-        (report(result("unknown", "warning")), "healthy", 0, 0, 1),
+        (report(result("passed"), result("unknown", "warning")), "healthy", 0, 0, 1),
         (report(result("unknown"), result("failed", "warning")), "unknown", 3, 1, 1),
         (report(result("unknown"), result("failed")), "broken", 1, 1, 1),
         (report(result("passed"), bugs=(BUG,)), "unknown", 4, 4, 4),
