@@ -262,7 +262,7 @@ def test_our_own_fault_is_said_to_be_ours(recordings: Path, tmp_path: Path) -> N
     broken = (
         "import musadoctor.cli, sys\n"
         "def examine(*a): raise ZeroDivisionError('half-way')\n"
-        "musadoctor.cli.examine = examine\n"
+        "musadoctor.cli.report.examine = examine\n"
         "musadoctor.cli.run()\n"
     )
     done = subprocess.run(

@@ -156,7 +156,7 @@ EXPECTED = {
     },
     "musadoctor/commands.py": {"Command()"},
     # What the user names: the file to write, the recording to read.
-    "musadoctor/cli.py": {"part.open", "part.unlink"},
+    "musadoctor/cli/shared.py": {"part.open", "part.unlink"},
     "musadoctor/recording.py": {"open()"},
     # Our own installation.
     "musadoctor/plugins.py": {"importlib.import_module", "open()", "os.listdir"},

@@ -1,0 +1,66 @@
+"""The command line: options to one call to a renderer to an exit code. No policy lives here."""
+
+import errno
+import os
+import sys
+import traceback
+from io import TextIOWrapper
+from typing import NoReturn
+
+import typer
+
+from musadoctor import __version__
+from musadoctor.cli import capture, checks, report
+from musadoctor.cli.shared import BROKEN, USAGE
+
+UNREAD = 141
+"""What a shell calls a program that a broken pipe ended."""
+UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+app = typer.Typer(
+    name="musadoctor",
+    help="Can this host run PyTorch on its Moore Threads GPUs, and what is the first thing to fix?",
+    epilog="Exit codes: 0 nothing failed, 1 something failed, 2 wrong use or unreadable input, "
+    "3 incomplete, 4 musadoctor itself broke, 130 interrupted.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+)
+app.callback(invoke_without_command=True)(report.report)
+app.command()(capture.capture)
+app.command("list")(checks.list_checks)
+app.command()(checks.explain)
+
+
+def run() -> NoReturn:
+    """Run the command line, with streams that no character can break."""
+    # Most threads wait for a child; at the usual 5 ms its answer waits for its turn in vain.
+    sys.setswitchinterval(0.001)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    code = USAGE
+    try:
+        app(prog_name="musadoctor")
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else USAGE
+    except Exception as error:  # noqa: BLE001 - said to be our fault, and told from a finding
+        code = _failed(error)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError as error:
+        code = _failed(error)
+    # To take the interpreter down takes a seventh of a report, and what may still be waiting for
+    # a file that never answers would keep it from ending.
+    os._exit(code)
+
+
+def _failed(error: Exception) -> int:
+    """Say what went wrong; the exit code."""
+    if isinstance(error, BrokenPipeError):
+        return UNREAD
+    if isinstance(error, OSError) and error.errno in UNWRITABLE:
+        print(f"musadoctor: cannot write the report: {error.strerror}", file=sys.stderr)
+        return USAGE
+    traceback.print_exc()
+    print(f"musadoctor: a bug in musadoctor {__version__}; please report it", file=sys.stderr)
+    return BROKEN

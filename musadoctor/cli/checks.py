@@ -1,0 +1,41 @@
+"""``musadoctor list`` and ``musadoctor explain``: the checks and their documentation."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from musadoctor.cli.shared import PluginsOption, refuse
+from musadoctor.plugins import load
+from musadoctor.selection import SelectionError, find
+
+
+def list_checks(
+    *,
+    json: Annotated[bool, typer.Option("--json", help="As a JSON list.")] = False,
+    no_plugins: PluginsOption = False,
+) -> None:
+    """List the checks."""
+    from musadoctor.render import checks  # noqa: PLC0415 - only these commands need it
+
+    loaded = load(plugins=not no_plugins)
+    sys.stdout.write(checks.listing_json(loaded) if json else checks.listing(loaded))
+
+
+def _complete_check(incomplete: str) -> list[str]:
+    return [c.id for c in load(plugins=True).checks if c.id.startswith(incomplete)]
+
+
+def explain(
+    check: Annotated[
+        str, typer.Argument(metavar="ID", help="The check.", autocompletion=_complete_check)
+    ],
+) -> None:
+    """Explain one check: why it matters, how to fix what it finds."""
+    from musadoctor.render import checks  # noqa: PLC0415 - only these commands need it
+
+    try:
+        found = find(load(plugins=True).checks, check)
+    except SelectionError as error:
+        refuse(str(error))
+    sys.stdout.write(checks.explanation(found))

@@ -1,0 +1,151 @@
+"""``musadoctor``: the report on a host."""
+
+import sys
+import time
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from musadoctor import __version__
+from musadoctor.cli.shared import (
+    PluginsOption,
+    PythonOption,
+    RecordingOption,
+    RedactOption,
+    Show,
+    TimeoutOption,
+    put,
+    refuse,
+    until_interrupted,
+    write,
+)
+from musadoctor.doctor import Options, examine, redaction
+from musadoctor.live import Live
+from musadoctor.recording import RecordingError, read_recording
+from musadoctor.report import Report, exit_code
+from musadoctor.selection import SelectionError
+
+
+class Format(str, Enum):
+    """How a report is written."""
+
+    text = "text"
+    json = "json"
+
+
+class FailOn(str, Enum):
+    """Severities, for ``--fail-on``."""
+
+    error = "error"
+    warning = "warning"
+    note = "note"
+
+
+SelectOption = Annotated[
+    list[str] | None,
+    typer.Option("--select", metavar="ID|FAMILY", help="Run these checks only. Repeatable."),
+]
+IgnoreOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ignore",
+        metavar="ID|FAMILY[=REASON]",
+        help="Leave these checks out; the reason is kept in the report. Repeatable.",
+    ),
+]
+
+
+def report(
+    context: typer.Context,
+    *,
+    format: Annotated[  # noqa: A002 - the option's name
+        Format, typer.Option("--format", help="How the report is written.")
+    ] = Format.text,
+    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="A line for each check, with its evidence.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Only the errors, and the verdict.")
+    ] = False,
+    select: SelectOption = None,
+    ignore: IgnoreOption = None,
+    fail_on: Annotated[
+        FailOn, typer.Option("--fail-on", help="The least severity that gives exit code 1.")
+    ] = FailOn.error,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="What could not be found out counts as failed.")
+    ] = False,
+    timeout: TimeoutOption = 60.0,
+    python: PythonOption = None,
+    recording: RecordingOption = None,
+    no_plugins: PluginsOption = False,
+    no_redact: RedactOption = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file."),
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print musadoctor's version.", is_eager=True)
+    ] = False,
+) -> None:
+    """Report on this host."""
+    if version:
+        print(f"musadoctor {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is not None:
+        return
+    options = Options(
+        select=tuple(select or ()),
+        ignore=tuple(ignore or ()),
+        plugins=not no_plugins,
+        seconds=timeout,
+        redact=not no_redact,
+    )
+    as_json = json or format is Format.json
+    try:
+        if recording is not None:
+            source = read_recording(str(recording))
+            named = f"{recording}, taken {source.taken}"
+            made = examine(source, options._replace(recording=named))
+            show = _json(made) if as_json else _text(made, verbose=verbose, quiet=quiet)
+        else:
+            live = Live(time.monotonic() + timeout, python)
+            if as_json or output is not None:
+                made = until_interrupted(live, lambda: examine(live, options))
+                show = _json(made) if as_json else _text(made, verbose=verbose, quiet=quiet)
+            else:
+                show, made = _stream(live, options, verbose=verbose, quiet=quiet)
+    except (SelectionError, RecordingError) as error:
+        refuse(str(error))
+    write(show, output)
+    raise typer.Exit(exit_code(made, fail_on=fail_on.value, strict=strict))
+
+
+def _stream(live: Live, options: Options, *, verbose: bool, quiet: bool) -> tuple[Show, Report]:
+    """Print layer by layer while the examination goes on; what is left to print comes back."""
+    from musadoctor.render.text import TextReport  # noqa: PLC0415 - rich takes 50 ms
+
+    printer = TextReport(
+        sys.stdout,
+        verbose=verbose,
+        quiet=quiet,
+        redaction=redaction(live) if options.redact else None,
+        status=sys.stderr,
+    )
+    made = until_interrupted(live, lambda: examine(live, options, printer))
+    return lambda _: printer.finish(made), made
+
+
+def _json(made: Report) -> Show:
+    from musadoctor.render.json import render  # noqa: PLC0415 - one renderer a run
+
+    return lambda stream: put(stream, render(made))
+
+
+def _text(made: Report, *, verbose: bool, quiet: bool) -> Show:
+    from musadoctor.render.text import render  # noqa: PLC0415 - rich takes 50 ms
+
+    return lambda stream: render(made, stream, verbose=verbose, quiet=quiet)

@@ -1,0 +1,81 @@
+"""What the commands share: options, output, and how they end."""
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, NoReturn, TextIO, TypeVar
+
+import typer
+
+from musadoctor.live import Live
+
+USAGE, INCOMPLETE, BROKEN, INTERRUPTED = 2, 3, 4, 130
+Show = Callable[[TextIO], None]
+T = TypeVar("T")
+
+PythonOption = Annotated[
+    str | None,
+    typer.Option(
+        "--python",
+        metavar="PATH",
+        help="The interpreter to examine. Default: the active virtual or conda environment's, "
+        "else python3 on PATH.",
+    ),
+]
+TimeoutOption = Annotated[
+    float,
+    typer.Option("--timeout", metavar="SECONDS", min=1, help="The longest that a report may take."),
+]
+RecordingOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--recording",
+        metavar="FILE",
+        help="Diagnose the host that `musadoctor capture` recorded, not this one.",
+    ),
+]
+PluginsOption = Annotated[bool, typer.Option("--no-plugins", help="Run the built-in checks only.")]
+RedactOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-redact", help="Keep host name, home paths, addresses, UUIDs and serial numbers."
+    ),
+]
+
+
+def until_interrupted(live: Live, work: Callable[[], T]) -> T:
+    """Do ``work``; Ctrl-C stops what it runs and leaves with exit code 130."""
+    try:
+        return work()
+    except KeyboardInterrupt:
+        live.cancel()
+        raise typer.Exit(INTERRUPTED) from None
+
+
+def put(stream: TextIO, text: str) -> None:
+    """Write a text, where a statement will not do."""
+    stream.write(text)
+
+
+def write(show: Show, output: Path | None) -> None:
+    """Show on standard output, or in a file that is replaced only when all of it is written."""
+    if output is None:
+        show(sys.stdout)
+        sys.stdout.flush()
+        return
+    part = output.with_name(f".{output.name}.part")
+    try:
+        with part.open("w", encoding="utf-8", errors="replace") as stream:
+            show(stream)
+        part.replace(output)
+    except OSError as error:
+        with suppress(OSError):  # on a read-only disk even what is not there cannot be removed
+            part.unlink()
+        refuse(f"cannot write {output}: {error.strerror or error}")
+
+
+def refuse(sentence: str, code: int = USAGE) -> NoReturn:
+    """Say why nothing is done, and leave."""
+    print(f"musadoctor: {sentence}", file=sys.stderr)
+    raise typer.Exit(code)
