@@ -235,6 +235,59 @@ def test_a_crash_keeps_the_others_from_being_tried() -> None:
     )
 
 
+HANG = ChildFailure("device 3: memory", "hang", "no answer in 60 s, killed")
+NO_COUNT = ChildFailure("device_count", "exception", "RuntimeError: no count")
+UNTRIED = torch_musa(*(device(n, add=NOT_TRIED, bf16=NOT_TRIED) for n in range(2)))
+ROW = "device 0 (MTT S5000), device 1 (MTT S5000)"
+WHY = ": device 3: memory does not come back: no answer in 60 s, killed"
+
+
+@pytest.mark.parametrize(
+    ("fact", "reason"),
+    [
+        (UNTRIED, f"addition not tried on {ROW}"),
+        (UNTRIED._replace(failures=(HANG,)), f"addition not tried on {ROW}{WHY}"),
+        (
+            UNTRIED._replace(failures=(HANG, NO_COUNT._replace(step="architectures"))),
+            f"addition not tried on {ROW}{WHY}",
+        ),
+        (
+            torch_musa()._replace(device_count=None, failures=(NO_COUNT,)),
+            "addition not tried on any device: device_count fails: RuntimeError: no count",
+        ),
+        (
+            torch_musa(device(0), device(1, add=NOT_TRIED)),
+            "addition not tried on device 1 (MTT S5000)",
+        ),
+    ],
+)
+def test_an_addition_that_was_not_tried_is_not_green(fact: TorchMusa, reason: str) -> None:
+    assert cannot_tell(family.tensor_add_fails, torch_musa=fact) == reason
+
+
+def test_no_device_leaves_nothing_to_add_on() -> None:
+    assert skips(family.tensor_add_fails, torch_musa=torch_musa(available=False))
+
+
+@pytest.mark.parametrize(
+    ("second", "untried"),
+    [
+        (device(1, bf16=NOT_TRIED), True),
+        (device(1, add=NOT_TRIED, bf16=NOT_TRIED), True),
+        (device(1, add=BAD, bf16=NOT_TRIED), False),
+        (device(1, capability=(2, 1), bf16=NOT_TRIED), False),
+    ],
+)
+def test_an_addition_in_bf16_that_was_not_tried(second: MusaDevice, *, untried: bool) -> None:
+    """What has bfloat16 is not green before it was tried; a plain addition's failure says more."""
+    fact = torch_musa(device(0), second)
+    if untried:
+        reason = "addition in bfloat16 not tried on device 1 (MTT S5000)"
+        assert cannot_tell(family.bf16_add_fails, torch_musa=fact) == reason
+    else:
+        assert finds(family.bf16_add_fails, torch_musa=fact) == ()
+
+
 def test_an_addition_fails_for_an_unknown_reason() -> None:
     devices = torch_musa(device(0, add=failed("ArithmeticError: 1.0 + 1.0 gave 0.0 on musa:0")))
     text, (command,), _ = fix(family.tensor_add_fails, torch_musa=devices)

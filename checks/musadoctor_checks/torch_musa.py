@@ -249,6 +249,16 @@ def _on(device: MusaDevice, failure: ChildFailure) -> str:
     return f"{_row([device])}: {told(failure._replace(step=failure.step.partition(': ')[2]))}"
 
 
+def _not_tried(torch_musa: TorchMusa, what: str, left: list[MusaDevice]) -> Absent | Unknown:
+    """Why nothing was computed on some devices, or on none."""
+    if torch_musa.device_count == 0:
+        return Absent("torch_musa counts no device to compute on")
+    # An exception ends its step only.
+    ends = [f for f in torch_musa.failures if f.kind != "exception" or f.step == "device_count"]
+    why = "".join(f": {told(failure)}" for failure in ends[-1:])
+    return Unknown(f"{what} not tried on {_row(left) or 'any device'}{why}")
+
+
 ADD = f"{IMPORT}; print(torch.ones(4, device='musa:{{}}') + 1)"
 
 
@@ -278,6 +288,9 @@ def tensor_add_fails(torch_musa: TorchMusa, python: Python | Absent | Unknown) -
     torch_musa issues 75 and 149 (2026-08).
     """
     failed = [device for device in torch_musa.devices if device.add.failure]
+    left = [device for device in torch_musa.devices if not device.add.done]
+    if not failed and (left or not torch_musa.devices):
+        yield _not_tried(torch_musa, "addition", left)
     for device in failed:
         failure = device.add.failure
         assert failure is not None
@@ -317,9 +330,13 @@ def bf16_add_fails(torch_musa: TorchMusa, python: Python | Absent | Unknown) -> 
 
     torch_musa source (2026); torch_musa issues 21 and 122.
     """
-    for device in torch_musa.devices:
+    able = [d for d in torch_musa.devices if d.capability and d.capability >= BF16_FROM]
+    left = [d for d in able if not (d.bf16_add.done or d.bf16_add.failure or d.add.failure)]
+    if left:
+        yield _not_tried(torch_musa, "addition in bfloat16", left)
+    for device in able:
         failure = device.bf16_add.failure
-        if failure and device.add.done and device.capability and device.capability >= BF16_FROM:
+        if failure and device.add.done:
             operand = f"torch.ones(4, device='musa:{device.ordinal}').bfloat16()"
             code = f"{IMPORT}; t = {operand}; print(t + t)"
             yield Finding(
