@@ -97,11 +97,14 @@ def test_a_reason_to_ignore_is_kept(recordings: Path) -> None:
         (["--recording", "latin.json"], "latin.json: "),
         (["explain", "no-gpus"], "'no-gpus' is no check; did you mean 'no-gpu'?"),
         (["--json", "--recording", "s5000-4.3.5.json", "-o", "no/such/folder.json"], "cannot write no/such/folder.json: No such file"),
+        *((["--json", "--recording", "s5000-4.3.5.json", "-o", to], "cannot write ") for to in (".", "..", "/", "", "loop")),
     ],
 )  # fmt: skip
 def test_wrong_use_is_one_sentence(recordings: Path, arguments: list[str], sentence: str) -> None:
     (recordings / "junk.json").write_text('{"a": 1}')
     (recordings / "latin.json").write_bytes(b"\xe9\xff")
+    if not (recordings / "loop").is_symlink():
+        (recordings / "loop").symlink_to("loop")
     done = musadoctor(*arguments, cwd=recordings)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith(f"musadoctor: {sentence}")
@@ -130,6 +133,28 @@ def test_output_goes_to_the_file_alone_and_whole(recordings: Path, tmp_path: Pat
     assert done == (0, "", "")
     assert "\x1b" not in (tmp_path / "report.txt").read_text()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["report.json", "report.txt"]
+
+
+def test_output_leaves_a_pipe_a_pipe_and_a_link_a_link(recordings: Path, tmp_path: Path) -> None:
+    arguments = ("--recording", str(recordings / "s5000-4.3.5.json"), "--json", "-o")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    assert musadoctor(*arguments, str(pipe), "--select", "no-gpu") == (0, "", "")
+    assert os.read(reader, 1) == b"{"
+    os.close(reader)
+    assert pipe.is_fifo()
+
+    (tmp_path / "real.json").write_text("old")
+    (tmp_path / "link.json").symlink_to("real.json")
+    assert musadoctor(*arguments, str(tmp_path / "link.json")) == (0, "", "")
+    assert (tmp_path / "link.json").is_symlink()
+    assert json.loads((tmp_path / "real.json").read_text())["verdict"] == "healthy"
+    assert {p.name for p in tmp_path.iterdir()} == {"pipe", "real.json", "link.json"}
+
+    # What stands for a stream of the program's own, as a device or through /proc.
+    out = musadoctor(*arguments, "/proc/self/fd/1")
+    assert (out.code, json.loads(out.out)["verdict"]) == (0, "healthy")
 
 
 def test_a_locale_without_its_characters(recordings: Path) -> None:

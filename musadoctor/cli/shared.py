@@ -1,5 +1,6 @@
 """What the commands share: options, output, and how they end."""
 
+import stat
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -64,15 +65,35 @@ def write(show: Show, output: Path | None) -> None:
         show(sys.stdout)
         sys.stdout.flush()
         return
-    part = output.with_name(f".{output.name}.part")
     try:
-        with part.open("w", encoding="utf-8", errors="replace") as stream:
-            show(stream)
-        part.replace(output)
+        stream = _is_stream(output)
+        target = output.resolve()  # a link stays one
+        # To put a file in the place of a device, a pipe or a terminal would harm the host.
+        part = output if stream else target.with_name(f".{target.name}.part")
+    except (OSError, RuntimeError, ValueError) as error:
+        refuse(f"cannot write {output}: {_why(error)}")
+    try:
+        with part.open("w", encoding="utf-8", errors="replace") as opened:
+            show(opened)
+        if not stream:
+            part.replace(target)
     except OSError as error:
-        with suppress(OSError):  # on a read-only disk even what is not there cannot be removed
-            part.unlink()
-        refuse(f"cannot write {output}: {error.strerror or error}")
+        if not stream:
+            with suppress(OSError):  # on a read-only disk even what is not there stays
+                part.unlink()
+        refuse(f"cannot write {output}: {_why(error)}")
+
+
+def _is_stream(path: Path) -> bool:
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _why(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or str(error)
 
 
 def refuse(sentence: str, code: int = USAGE) -> NoReturn:
