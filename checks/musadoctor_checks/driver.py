@@ -15,16 +15,20 @@ from musadoctor.api import (
     Gpus,
     Judgement,
     KernelDriver,
+    KernelLog,
     Layer,
     Machine,
+    ModuleFile,
     ToolAnswer,
     Unknown,
     check,
 )
 from musadoctor_checks._advice import BUG_REPORT, boot_parameters, install, some
 from musadoctor_checks.hardware import OTHER_OWNERS
+from musadoctor_checks.kernel_module import LOAD, cause, wanted
 
 KERNEL_LOG = "sudo dmesg | grep -i mtgpu"
+_FAILED = re.compile(r"mtgpu.*\b(?:fail|error|can't|cannot)", re.IGNORECASE)
 
 
 @check("driver-not-loaded", layer=Layer.DRIVER, severity="error")
@@ -33,6 +37,8 @@ def driver_not_loaded(
     kernel_driver: KernelDriver | Absent,
     machine: Machine | Unknown,
     container: Container | Absent | Unknown,
+    module_file: ModuleFile | Absent | Unknown,
+    kernel_log: KernelLog | Absent | Unknown,
 ) -> Judgement:
     """The kernel module mtgpu is not loaded, though a card is there.
 
@@ -42,14 +48,11 @@ def driver_not_loaded(
 
     ## How to fix
 
-    - No driver package is installed: install the vendor's, `mthreads-driver` from its APT source or
-      the offline package `musa`.
-    - It is installed, and a new kernel was booted since: the module has to be built for that
-      kernel. `dkms status` shows for which kernels it was; the kernel's headers are needed to build
-      it.
-    - `modprobe` refuses it with `Invalid argument`: the kernel log says why. Either it was built
-      for another kernel, or an option in /etc/modprobe.d is not known to it.
-    - In a container: all this is to be done on the container's host.
+    Where a cause is seen, another check names it: `driver-not-installed`,
+    `driver-module-not-built`, `driver-module-for-other-kernel`, `driver-module-blacklisted`,
+    `driver-module-refused`. Otherwise load the module, `modprobe -v mtgpu`; what stands against it
+    is then in the kernel log, which may be for root only. In a container all this is to be done on
+    the container's host.
 
     A driver of another release is never the way to get a missing Toolkit library; driver and
     Toolkit are installed separately.
@@ -66,20 +69,31 @@ def driver_not_loaded(
     """
     if isinstance(kernel_driver, KernelDriver):
         return
-    if all(card.kernel_module in OTHER_OWNERS for card in gpus.cards):
+    if not wanted(gpus):
         yield Unknown("every card is kept for a virtual machine, so mtgpu has nothing to drive")
         return
     if isinstance(container, Container):
         fix = Fix("Load the driver on the container's host, then start the container anew")
+    elif explained := cause(module_file, kernel_log):
+        yield Absent(f"{kernel_driver}; {explained} says why")
+        return
+    elif isinstance(module_file, ModuleFile):
+        fix = Fix(
+            "Load the module; if that fails, the kernel log says why",
+            (LOAD, KERNEL_LOG),
+        )
     else:
         kernel = machine.kernel if isinstance(machine, Machine) else ""
         headers = install(machine, apt=f"linux-headers-{kernel}", dnf=f"kernel-devel-{kernel}")
         fix = Fix(
             "Install the vendor's driver package if none is installed; otherwise see whether its"
             " module was built for this kernel, and load it",
-            ("dkms status", *headers, "sudo modprobe -v mtgpu"),
+            ("dkms status", *headers, LOAD),
         )
-    yield Finding(f"{kernel_driver}, with {gpus} on the bus", where="mtgpu", fix=fix)
+    built = (
+        f"; its file is there: {module_file.path}" if isinstance(module_file, ModuleFile) else ""
+    )
+    yield Finding(f"{kernel_driver}, with {gpus} on the bus{built}", where="mtgpu", fix=fix)
 
 
 @check("kernel-driver-versions-disagree", layer=Layer.DRIVER, severity="warning")
@@ -123,6 +137,7 @@ def device_nodes_missing(
     kernel_driver: KernelDriver,
     device_nodes: DeviceNodes | Absent,
     container: Container | Absent | Unknown,
+    kernel_log: KernelLog | Absent | Unknown,
 ) -> Judgement:
     """The driver is loaded, but there are no device nodes for the cards.
 
@@ -152,8 +167,11 @@ def device_nodes_missing(
         return
     idle = [str(card) for card in gpus.cards if card.kernel_module is None]
     unbound = f"; bound to no module: {some(idle)}" if idle else ""
+    messages = kernel_log.messages if isinstance(kernel_log, KernelLog) else ()
+    failed = [message.text for message in messages if _FAILED.search(message.text)]
+    log = f"; the kernel log says {failed[-1]!r}" if failed else ""
     yield Finding(
-        f"{device_nodes}, though {kernel_driver} is loaded{unbound}",
+        f"{device_nodes}, though {kernel_driver} is loaded{unbound}{log}",
         where="/dev",
         fix=Fix("Read in the kernel log why the driver did not take the cards", (KERNEL_LOG,)),
     )

@@ -19,13 +19,15 @@ from musadoctor.facts.driver import (
 )
 from musadoctor.facts.environment import Environment, SearchEntry
 from musadoctor.facts.hardware import Gpu, Gpus, PcieLink
-from musadoctor.facts.machine import Container, InjectedFile, Machine
+from musadoctor.facts.kernel import DkmsTree, KernelLog, KernelMessage, ModuleFile
+from musadoctor.facts.machine import Container, ContainerRuntime, InjectedFile, Machine
 from musadoctor.facts.python import (
     Distribution,
     Distributions,
     Python,
     TorchBuild,
     TorchMusaBuild,
+    Triton,
 )
 from musadoctor.facts.toolkit import (
     Component,
@@ -56,10 +58,12 @@ __all__ = [
     "Component",
     "ComponentLibrary",
     "Container",
+    "ContainerRuntime",
     "DeviceNode",
     "DeviceNodes",
     "Distribution",
     "Distributions",
+    "DkmsTree",
     "Environment",
     "Gmi",
     "GmiCard",
@@ -69,10 +73,13 @@ __all__ = [
     "Import",
     "InjectedFile",
     "KernelDriver",
+    "KernelLog",
+    "KernelMessage",
     "Libraries",
     "LoadableLibrary",
     "Machine",
     "Mcc",
+    "ModuleFile",
     "MusaDevice",
     "MusaInfo",
     "MusaInfoDevice",
@@ -90,6 +97,7 @@ __all__ = [
     "TorchBuild",
     "TorchMusa",
     "TorchMusaBuild",
+    "Triton",
     "Unknown",
     "VersionQuery",
 ]

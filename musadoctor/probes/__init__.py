@@ -9,11 +9,13 @@ from collections.abc import Callable
 from musadoctor.probes import (
     components,
     container,
+    container_runtime,
     distributions,
     driver,
     environment,
     gmi,
     host,
+    kernel,
     libraries,
     musa_info,
     pci,
@@ -21,6 +23,7 @@ from musadoctor.probes import (
     routes,
     toolkit,
     torch,
+    triton,
 )
 from musadoctor.system import System
 
@@ -45,6 +48,9 @@ PROBES: dict[str, Probe] = {
     "gpus": pci.gpus,
     "kernel_driver": driver.kernel_driver,
     "device_nodes": driver.device_nodes,
+    "kernel_log": kernel.kernel_log,
+    "module_file": kernel.module_file,
+    "container_runtime": container_runtime.container_runtime,
     "toolkits": toolkit.toolkits,
     "toolkit": toolkit.toolkit,
     "toolkit_routes": routes.toolkit_routes,
@@ -56,5 +62,6 @@ PROBES: dict[str, Probe] = {
     "distributions": distributions.distributions,
     "torch_build": distributions.torch_build,
     "torch_musa_build": distributions.torch_musa_build,
+    "triton": triton.triton,
 }
 """The probe of each fact, by the name that a check's parameter bears."""
