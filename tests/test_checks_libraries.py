@@ -31,6 +31,7 @@ from musadoctor.api import (
     Gpus,
     Import,
     Libraries,
+    MissingLibrary,
     ToolAnswer,
     Toolkits,
     Unknown,
@@ -43,6 +44,7 @@ NO_TOOLKIT = Absent("no Toolkit in /usr/local")
 FAILED = Import("torch_musa", ChildFailure("import torch_musa", "exception", "ImportError"), None)
 HUNG = Unknown("child:torch: timed out")
 WORKS = HEALTHY["torch_musa_import"]
+WHEEL_LIBRARY = f"{WHEEL.path}/lib/libmusa_python.so.1"
 
 
 def append(folder: str) -> str:
@@ -105,7 +107,9 @@ def test_a_runtime_that_is_found_or_not_there_or_not_missed() -> None:
 def lacking(*sonames: str, **changes: object) -> dict[str, object]:
     """A host whose torch_musa misses these libraries."""
     return {
-        "libraries": LIBRARIES._replace(missing=sonames),
+        "libraries": LIBRARIES._replace(
+            missing=tuple(MissingLibrary(soname, WHEEL_LIBRARY) for soname in sonames)
+        ),
         "torch_musa_import": FAILED,
         **changes,
     }

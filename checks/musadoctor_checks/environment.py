@@ -22,7 +22,7 @@ from musadoctor.api import (
     Unknown,
     check,
 )
-from musadoctor_checks._exports import exports
+from musadoctor_checks._exports import exports, without
 from musadoctor_checks.knowledge import alloc_conf_keys, dated
 
 HOMES = ("MUSA_HOME", "MUSA_PATH")
@@ -246,12 +246,6 @@ def _usable(entries: tuple[SearchEntry, ...]) -> tuple[SearchEntry, ...]:
     return tuple(entry for entry in entries if entry.state == "ok")
 
 
-def _without(entries: tuple[SearchEntry, ...], dropped: tuple[SearchEntry, ...]) -> tuple[str, ...]:
-    """LD_LIBRARY_PATH with some entries taken out."""
-    kept = ":".join(entry.path for entry in entries if entry not in dropped and entry.path)
-    return (f'export LD_LIBRARY_PATH="{kept}"',) if kept else ("unset LD_LIBRARY_PATH",)
-
-
 @check("library-path-has-two-toolkits", layer=Layer.ENVIRONMENT, severity="warning")
 def library_path_has_two_toolkits(
     environment: Environment, toolkit: Toolkit | Absent | Unknown
@@ -285,7 +279,7 @@ def library_path_has_two_toolkits(
             where="LD_LIBRARY_PATH",
             fix=Fix(
                 f"Keep one of them; the command keeps {kept}, which {why}",
-                _without(environment.library_path, others),
+                without(environment.library_path, others),
             ),
         )
 
@@ -317,7 +311,7 @@ def library_path_has_empty_element(environment: Environment) -> Judgement:
             where="LD_LIBRARY_PATH",
             fix=Fix(
                 "Take the empty element out",
-                _without(environment.library_path, empty),
+                without(environment.library_path, empty),
             ),
         )
 
@@ -345,7 +339,7 @@ def library_path_entry_missing(environment: Environment) -> Judgement:
             yield Finding(
                 f"{entry.path} in LD_LIBRARY_PATH {state}",
                 where="LD_LIBRARY_PATH",
-                fix=Fix("Take it out", _without(environment.library_path, (entry,))),
+                fix=Fix("Take it out", without(environment.library_path, (entry,))),
             )
 
 
