@@ -30,6 +30,8 @@ from musadoctor.api import (
     DeviceNodes,
     InjectedFile,
     KernelDriver,
+    KernelLog,
+    KernelMessage,
     ToolAnswer,
     Unknown,
 )
@@ -104,6 +106,12 @@ def test_device_nodes_are_missing() -> None:
     cards = gpus(IDLE, S5000)
     (message,) = said(family.device_nodes_missing, device_nodes=NO_NODES, gpus=cards)
     assert message.endswith("bound to no module: MTT S5000 at 0000:10:00.0")
+    lines = ("mtgpu: init", "mtgpu 0000:10:00.0: probe failed", "mtgpu: error -12", "mtgpu: end")
+    log = KernelLog(tuple(KernelMessage(1.0, line) for line in lines), since_start=True)
+    (message,) = said(family.device_nodes_missing, device_nodes=NO_NODES, kernel_log=log)
+    assert message.endswith("is loaded; the kernel log says 'mtgpu: error -12'")
+    (message,) = said(family.device_nodes_missing, device_nodes=NO_NODES, kernel_log=UNSEEN)
+    assert message.endswith("is loaded")
     assert said(family.device_nodes_missing) == ()
     assert "container" in unknown(
         family.device_nodes_missing, device_nodes=NO_NODES, container=DOCKER

@@ -215,7 +215,7 @@ def driver_module_for_other_kernel(
 
     - `modprobe: FATAL: Module mtgpu not found in directory /lib/modules/...`
     - `Error: failed to load driver.` after a restart
-    - the desktop no longer starts after an upgrade
+    - "after an upgrade of the kernel the desktop no longer starts"
 
     ## Sources
 
@@ -350,15 +350,13 @@ def driver_module_refused(
     if explained != "driver-module-refused" or found is None:
         return
     row, line = found
-    commands: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ("mokutil --sb-state",)
     if row.kind == "other kernel":
         commands = ("dkms status", LOAD)
         if isinstance(module_file, ModuleFile):
             commands = build_commands(machine, module_file, anew=True) or commands
     elif row.kind == "option":
         commands = ("grep -rn mtgpu /etc/modprobe.d", LOAD)
-    elif row.kind == "signature":
-        commands = ("mokutil --sb-state",)
     yield Finding(
         f"the kernel log says {line!r}: {row.meaning}",
         where=str(module_file.path) if isinstance(module_file, ModuleFile) else "dmesg",

@@ -369,8 +369,8 @@ def _hidden(
             without(environment.library_path, dropped),
         )
     return Finding(
-        f"{entry} in LD_LIBRARY_PATH comes before torch_musa's own RUNPATH {own[folder]}: {names}"
-        f" is taken from {posixpath.dirname(chosen[0].real_path)}, not from {folder}{note}",
+        f"{entry} in LD_LIBRARY_PATH comes before torch_musa's own RUNPATH {own[folder]}:"
+        f" {posixpath.dirname(chosen[0].real_path)} gives {names}, not {folder}{note}",
         where=LIBRARY_PATH,
         fix=fix,
     )

@@ -157,7 +157,10 @@ def _imported(system: System, search: Search) -> Process:
     torch = package(system, interpreter, "torch")
     files = list(_torch_modules(system, torch.path)) if isinstance(torch, Package) else []
     for path in (*files, *own_libraries(system, build.path)):
-        follow(system, search, process, path, opener)
+        # The rest of torch_musa's folder is for later; of MUSA's it maps what is asked for by name.
+        name = posixpath.basename(path)
+        if name not in process.names and not stem_of(name):
+            follow(system, search, process, path, opener)
     return process
 
 

@@ -415,7 +415,7 @@ def wheels(answers: Tables, software: Software) -> None:
     )
     torch = f"{SITE}/torch"
     package = ["__init__.py", "_C.cpython-310-x86_64-linux-gnu.so", "lib", "version.py"]
-    folder(answers, torch, package)
+    answers["folders"][torch] = package
     folder(answers, f"{torch}/lib", ["libc10.so", "libtorch.so", "libtorch_cpu.so"])
     files[f"{torch}/version.py"] = (
         f"__version__ = '{software.torch}{software.label}'\ndebug = False\n"
@@ -423,7 +423,7 @@ def wheels(answers: Tables, software: Software) -> None:
     )
     musa = f"{SITE}/torch_musa"
     extension = "_MUSAC.cpython-310-x86_64-linux-gnu.so"
-    folder(answers, musa, ["__init__.py", extension, "lib", "version.py"])
+    answers["folders"][musa] = ["__init__.py", extension, "lib", "version.py"]
     folder(answers, f"{musa}/lib", ["libmusa_kernels.so", "libmusa_python.so.1"])
     files[f"{musa}/version.py"] = (
         f"__version__ = '{software.torch_musa}+0bc05bf'\ngit_version = '0bc05bf'\n"
@@ -431,7 +431,7 @@ def wheels(answers: Tables, software: Software) -> None:
     major = software.toolkit[0]
     needs = [f"libmusart.so.{major}", f"libmudnn.so.{software.mudnn[0]}", "libmusa.so.1"]
     needs += ["libmccl.so.2"] if software.mccl else []
-    own = elf(None, ("libmusa_python.so.1", "libtorch.so"))
+    own = elf(None, ("libmusa_python.so.1", "libtorch.so")) | {"runpath": ["$ORIGIN/lib"]}
     answers["libraries"] |= {
         f"{musa}/{extension}": own,
         f"{musa}/lib/libmusa_python.so.1": elf("libmusa_python.so.1", (*needs, "libc10.so")),
