@@ -83,8 +83,10 @@ SAYS = f"; the kernel log says {REFUSAL!r}"
     [
         (
             gpus(S30),
-            "MTT S30 at 0000:10:00.0: architecture mp_10, which current drivers and torch_musa do"
-            f" not support{SAYS}",
+            (
+                "MTT S30 at 0000:10:00.0: architecture mp_10, which current drivers and torch_musa do"
+                f" not support{SAYS}"
+            ),
         ),
         (
             gpus(S30, S80),

@@ -16,7 +16,7 @@ from musadoctor.api import (
 )
 from musadoctor.probes.kernel import parse_kernel_log
 from musadoctor_checks import kernel_log as family
-from musadoctor_checks.knowledge import xids
+from musadoctor_checks.knowledge import Xid, xids
 
 EMPTY = KernelLog((), since_start=True)
 LOCKUPS = parse_kernel_log(sample("dmesg-mtgpu-lockup.txt"))
@@ -108,8 +108,8 @@ def test_torch_does_not_fail_by_a_lockup(torch: TorchMusa) -> None:
 
 
 @pytest.mark.parametrize("row", xids(), ids=lambda row: row.code)
-def test_known_numbers(row: object) -> None:
-    code, meaning, _ = row  # type: ignore[misc]
+def test_known_numbers(row: Xid) -> None:
+    code, meaning = row.code, row.meaning
     line = f"MTGPU:(Error): XID: {code.upper().replace('X', 'x')} card 0"
     assert said(family.gpu_reports_xid, kernel_log=log(line)) == (
         f"the kernel log tells of XID {code}, {meaning} (at an unknown time): {line}",

@@ -126,8 +126,10 @@ def test_it_is_there_and_not_loaded() -> None:
 def test_it_is_not_installed() -> None:
     facts = {"kernel_driver": NOT_LOADED, "module_file": NOTHING}
     assert said(family.driver_not_installed, **facts) == (
-        f"no mtgpu.ko for the running kernel {KERNEL} or another one, and no source of it in"
-        f" /var/lib/dkms/mtgpu, with {CARDS} on the bus",
+        (
+            f"no mtgpu.ko for the running kernel {KERNEL} or another one, and no source of it in"
+            f" /var/lib/dkms/mtgpu, with {CARDS} on the bus"
+        ),
     )
     assert "mthreads-driver" in advice(family.driver_not_installed, **facts)
 
@@ -137,8 +139,10 @@ def test_it_is_not_installed() -> None:
     [
         (
             {"dkms": (FAILED,)},
-            f"mtgpu/3.3.5 is with DKMS, but built for no kernel, so not for the running {KERNEL};"
-            f" its headers are not installed; the last build failed ({FAILED.failed_log})",
+            (
+                f"mtgpu/3.3.5 is with DKMS, but built for no kernel, so not for the running {KERNEL};"
+                f" its headers are not installed; the last build failed ({FAILED.failed_log})"
+            ),
             (
                 f"tail -n 40 {FAILED.failed_log}",
                 f"sudo apt install linux-headers-{KERNEL}",
@@ -153,8 +157,10 @@ def test_it_is_not_installed() -> None:
         ),
         (
             {"dkms": (FAILED._replace(failed_log=None, has_source=False),)},
-            f"mtgpu/3.3.5 is with DKMS, but built for no kernel, so not for the running {KERNEL};"
-            " its headers are not installed",
+            (
+                f"mtgpu/3.3.5 is with DKMS, but built for no kernel, so not for the running {KERNEL};"
+                " its headers are not installed"
+            ),
             (f"sudo apt install linux-headers-{KERNEL}",),
         ),
     ],
@@ -187,22 +193,30 @@ def test_headers_by_distribution(machine: object, headers: tuple[str, ...]) -> N
     [
         (
             {"others": ("5.15.0-91-generic", "5.4.0-42-generic"), "dkms": (FAILED,)},
-            "there is one for 5.15.0-91-generic, 5.4.0-42-generic; its headers are not installed;"
-            f" the last build failed ({FAILED.failed_log})",
-            "Boot 5.15.0-91-generic, or have the headers of the running kernel, then build it with"
-            " DKMS for this kernel",
+            (
+                "there is one for 5.15.0-91-generic, 5.4.0-42-generic; its headers are not installed;"
+                f" the last build failed ({FAILED.failed_log})"
+            ),
+            (
+                "Boot 5.15.0-91-generic, or have the headers of the running kernel, then build it with"
+                " DKMS for this kernel"
+            ),
         ),
         (
             {"others": ("5.4.0-42-generic",), "headers": True},
             "there is one for 5.4.0-42-generic",
-            "Boot 5.4.0-42-generic, or have the headers of the running kernel, then DKMS knows no"
-            " source of it, so install the driver package again under this kernel",
+            (
+                "Boot 5.4.0-42-generic, or have the headers of the running kernel, then DKMS knows no"
+                " source of it, so install the driver package again under this kernel"
+            ),
         ),
         (
             {"dkms": (TREE._replace(built_for=("5.4.0-42-generic",), has_source=False),)},
             "there is one for 5.4.0-42-generic; its headers are not installed",
-            "Have the headers of the running kernel, then the source of mtgpu/3.3.5 is gone, so"
-            " install the driver package again",
+            (
+                "Have the headers of the running kernel, then the source of mtgpu/3.3.5 is gone, so"
+                " install the driver package again"
+            ),
         ),
         (
             {"dkms": (TREE,), "headers": True},
@@ -286,8 +300,10 @@ def test_a_newer_kernel_without_the_module() -> None:
     check = family.newer_kernel_without_module
     newer = FILE._replace(newer_without=("6.8.0-52-generic",))
     assert said(check, module_file=newer) == (
-        f"6.8.0-52-generic, newer than the running {KERNEL}, has no mtgpu.ko, which {CARDS} will"
-        " need after a restart",
+        (
+            f"6.8.0-52-generic, newer than the running {KERNEL}, has no mtgpu.ko, which {CARDS} will"
+            " need after a restart"
+        ),
     )
     assert fixes(check, module_file=newer) == (
         ("sudo dkms install mtgpu/3.3.5 -k 6.8.0-52-generic",),

@@ -44,8 +44,10 @@ def test_the_lines_of_the_kernel_log() -> None:
         (START, "no lines about the cards in the kernel log"),
         (
             "mtgpu: x\n",
-            "1 line about the cards in the kernel log, which no longer goes back to the machine's"
-            " start",
+            (
+                "1 line about the cards in the kernel log, which no longer goes back to the machine's"
+                " start"
+            ),
         ),
     ],
 )
@@ -64,8 +66,10 @@ def test_how_far_the_kernel_log_goes_back(text: str, line: str) -> None:
                 err="dmesg: read kernel buffer failed: Operation not permitted\n",
                 note="exit code 1, 0 of 0 lines kept",
             ),
-            "dmesg: read kernel buffer failed: Operation not permitted: under sudo the kernel log"
-            " can be read",
+            (
+                "dmesg: read kernel buffer failed: Operation not permitted: under sudo the kernel log"
+                " can be read"
+            ),
         ),
         (
             Ran("failed", 1, err="dmesg: klogctl: Function not implemented\n"),
