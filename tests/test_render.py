@@ -215,6 +215,13 @@ def test_layers_are_printed_as_they_come_and_redacted() -> None:
     assert status.getvalue().endswith("\r\x1b[K")
 
 
+def test_the_live_line_fits_the_narrowest_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    status = Screen(terminal=True)
+    TextReport(Screen(), status=status).waiting(["torch", "torch_musa", "gmi"], 6.2)
+    assert status.getvalue() == "\r\x1b[Kwaiting for torch, m"
+
+
 def test_the_live_line_needs_a_terminal() -> None:
     status = Screen()
     printer = TextReport(Screen(), status=status)

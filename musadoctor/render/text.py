@@ -107,7 +107,8 @@ class TextReport:
         if self._status is not None and seconds >= 1:
             names = dict.fromkeys(_subject(fact) for fact in facts)
             line = f"waiting for {', '.join(names)}, {seconds:.0f} s"
-            self._status.write(f"\r\x1b[K{line[: self._width]}")
+            # A line that the terminal wraps could not be renewed.
+            self._status.write(f"\r\x1b[K{line[: min(self._width, self._console.width)]}")
             self._status.flush()
 
     def finish(self, report: Report) -> None:
