@@ -45,7 +45,7 @@ def _append(folder: str) -> tuple[str, ...]:
 
 
 def _works(torch_musa_import: Import | Absent | Unknown) -> bool:
-    """Whether torch_musa found its libraries all the same, by the paths written into it."""
+    """Whether torch_musa found its libraries: that weighs more than what the rules lead to."""
     return isinstance(torch_musa_import, Import) and torch_musa_import.failure is None
 
 
@@ -253,6 +253,9 @@ def musa_library_missing(
 
     `import torch_musa` fails, from 2.5 on `import torch` too. The text on the screen is often only
     "Please try running Python from a different directory!"; the cause is in the chained exception.
+
+    The libraries are looked for as the loader does it: by the RPATH and RUNPATH of the libraries
+    that need them, LD_LIBRARY_PATH, the loader's cache and the default folders.
 
     ## How to fix
 
