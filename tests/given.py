@@ -9,6 +9,8 @@ from musadoctor.api import (
     Container,
     DeviceNode,
     DeviceNodes,
+    DriverFolder,
+    DriverFolders,
     Environment,
     Gmi,
     GmiCard,
@@ -138,6 +140,13 @@ def wheel(*needs: str, number: str = "2.9.1+musa5.2.0") -> TorchMusaBuild:
     return TorchMusaBuild(version, path, version.toolkit, 5, needs, True, f"{path}-2.9.1.dist-info")
 
 
+def driver_folders(*numbers: str) -> DriverFolders:
+    """A folder with the libmusa of each of these releases."""
+    return DriverFolders(
+        tuple(DriverFolder(f"/opt/deps/{n}/lib", ToolkitVersion.parse(n)) for n in numbers)
+    )
+
+
 NODES = DeviceNodes(
     (
         DeviceNode("/dev/mtgpu.0", "mtgpu", 0o660, "render", usable=True),
@@ -186,6 +195,7 @@ HEALTHY: dict[str, object] = {
     "environment": Environment({}, (), ()),
     "user_driver": LIBMUSA,
     "libraries": LIBRARIES,
+    "driver_folders": driver_folders("4.3.5", "5.2.0"),
     "python": PYTHON,
     "torch_musa_build": WHEEL,
     "torch_musa_import": Import("torch_musa", None, 1.0),

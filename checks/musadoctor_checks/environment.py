@@ -7,12 +7,14 @@ from musadoctor.api import (
     Absent,
     ComponentLibrary,
     Container,
+    DriverFolders,
     Environment,
     Finding,
     Fix,
     Gpus,
     Judgement,
     Layer,
+    LoadableLibrary,
     Route,
     SearchEntry,
     Toolkit,
@@ -22,7 +24,7 @@ from musadoctor.api import (
     Unknown,
     check,
 )
-from musadoctor_checks._exports import exports, without
+from musadoctor_checks._exports import FITTING, exports, without
 from musadoctor_checks.knowledge import alloc_conf_keys, dated
 
 HOMES = ("MUSA_HOME", "MUSA_PATH")
@@ -49,7 +51,11 @@ def _use(toolkits: Toolkits | Absent | Unknown) -> Fix:
         roots = [tree.root for tree in toolkits.installed]
         if len(roots) == 1:
             return Fix(f"Set MUSA_HOME to {roots[0]}", (f"export MUSA_HOME={roots[0]}",))
-        return Fix(f"Set MUSA_HOME to one of the installed Toolkits: {', '.join(roots)}")
+        return Fix(
+            f"Set MUSA_HOME to one of the installed Toolkits: {', '.join(roots)}; the command takes"
+            " the one that fits the installed torch_musa",
+            (FITTING,),
+        )
     return Fix(
         "Unset it, or install the Toolkit that it is to name", ("unset MUSA_HOME MUSA_PATH",)
     )
@@ -186,7 +192,7 @@ def _agree(toolkit: Toolkit | Absent | Unknown) -> Fix:
         return Fix(
             f"Let all routes lead to one Toolkit, {toolkit} being the one in use; if it is the"
             " wrong one, set MUSA_HOME to the other and do the same with its folders",
-            exports(toolkit.root),
+            exports(toolkit),
         )
     return Fix("Let MUSA_HOME, PATH and LD_LIBRARY_PATH all lead to one Toolkit")
 
@@ -379,6 +385,51 @@ def toolkit_hides_driver_library(environment: Environment) -> Judgement:
             fix=Fix(
                 f"Put {of_driver[0].path} first, if its libmusa is the one that fits",
                 (f'export LD_LIBRARY_PATH="{order}"',),
+            ),
+        )
+
+
+@check("driver-folder-of-other-release", layer=Layer.ENVIRONMENT, severity="warning")
+def driver_folder_of_other_release(
+    driver_folders: DriverFolders, user_driver: LoadableLibrary, toolkit: Toolkit
+) -> Judgement:
+    """The libmusa that would be loaded belongs to another release than the Toolkit in use.
+
+    ## Why it matters
+
+    `libmusa.so.1` has the same name in every SDK release, so that the wrong one loads without a
+    word. Where each release has a folder for its own, the search path of one is easily left behind
+    when `MUSA_HOME` moves to the other.
+
+    ## How to fix
+
+    Put the folder of the `libmusa` that belongs to the Toolkit first in `LD_LIBRARY_PATH`, and name
+    the same one in `MUSA_DRIVER_LIB_DIR` where scripts read that.
+
+    ## Symptoms
+
+    - `system has unsupported display driver / musa driver combination`
+
+    ## Sources
+
+    brilliantrough/agent-skills (2026), whose folders are `runtime-deps/X.Y.Z/lib`.
+    """
+    places = {posixpath.dirname(path) for path in (user_driver.path, user_driver.real_path)}
+    taken = next((folder for folder in driver_folders.folders if folder.path in places), None)
+    if taken is None or taken.version is None:
+        return
+    number = toolkit.version
+    if number is None:
+        yield Unknown(f"a number is missing: {toolkit}")
+    elif not taken.version <= number <= taken.version:
+        own = driver_folders.of_release(number)
+        yield Finding(
+            f"{user_driver} is of SDK {taken.version}, in use is {toolkit}",
+            where="LD_LIBRARY_PATH",
+            fix=Fix(f"Take the Toolkit's own, in {own.path}", exports(toolkit))
+            if own
+            else Fix(
+                f"Take {taken.path} out of LD_LIBRARY_PATH, or use the Toolkit {taken.version}"
             ),
         )
 

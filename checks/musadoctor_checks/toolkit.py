@@ -112,7 +112,7 @@ def toolkit_without_runtime(
     if whole:
         fix = Fix(
             f"Use the one in {whole.root}, which has a runtime",
-            exports(whole.root),
+            exports(whole),
         )
     yield Finding(f"{toolkit}: no libmusart in {toolkit.root}/lib", where=toolkit.root, fix=fix)
 

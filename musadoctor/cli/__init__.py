@@ -10,7 +10,7 @@ from typing import NoReturn
 import typer
 
 from musadoctor import __version__
-from musadoctor.cli import capture, checks, report
+from musadoctor.cli import capture, checks, env, report
 from musadoctor.cli.shared import BROKEN, USAGE
 
 UNREAD = 141
@@ -28,6 +28,7 @@ app.callback(invoke_without_command=True)(report.report)
 app.command()(capture.capture)
 app.command("list")(checks.list_checks)
 app.command()(checks.explain)
+app.command()(env.env)
 
 
 def run() -> NoReturn:

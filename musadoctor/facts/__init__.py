@@ -32,6 +32,8 @@ from musadoctor.facts.python import (
 from musadoctor.facts.toolkit import (
     Component,
     ComponentLibrary,
+    DriverFolder,
+    DriverFolders,
     HiddenLibrary,
     Libraries,
     LoadableLibrary,
@@ -66,6 +68,8 @@ __all__ = [
     "Distribution",
     "Distributions",
     "DkmsTree",
+    "DriverFolder",
+    "DriverFolders",
     "Environment",
     "Gmi",
     "GmiCard",

@@ -198,6 +198,33 @@ class Libraries(NamedTuple):
         return f"{len(self.found)} MUSA libraries on the loader's path{needed}"
 
 
+class DriverFolder(NamedTuple):
+    """A folder outside of the Toolkits that holds a ``libmusa``."""
+
+    path: str
+    """With links resolved."""
+    version: ToolkitVersion | None
+    """The SDK release that the path names: ``5.2.0`` of ``runtime-deps/5.2.0/lib``."""
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.version or 'of unstated release'})"
+
+
+class DriverFolders(NamedTuple):
+    """Folders with the user-space driver of one SDK release each, beside the system's."""
+
+    folders: tuple[DriverFolder, ...]
+
+    def of_release(self, version: ToolkitVersion) -> DriverFolder | None:
+        """The folder for a Toolkit of this number."""
+        return next(
+            (f for f in self.folders if f.version and version <= f.version <= version), None
+        )
+
+    def __str__(self) -> str:
+        return f"libmusa in {', '.join(map(str, self.folders))}"
+
+
 ToolkitsFact = Toolkits | Absent | Unknown
 ToolkitFact = Toolkit | Absent | Unknown
 ToolkitRoutesFact = ToolkitRoutes | Absent | Unknown
@@ -206,3 +233,4 @@ VersionQueryFact = VersionQuery | Absent | Unknown
 ComponentLibraryFact = ComponentLibrary | Absent | Unknown
 LoadableLibraryFact = LoadableLibrary | Absent | Unknown
 LibrariesFact = Libraries | Absent | Unknown
+DriverFoldersFact = DriverFolders | Absent | Unknown
