@@ -28,7 +28,7 @@ from musadoctor_checks.hardware import OTHER_OWNERS
 from musadoctor_checks.kernel_module import LOAD, cause, wanted
 
 KERNEL_LOG = "sudo dmesg | grep -i mtgpu"
-_FAILED = re.compile(r"mtgpu.*\b(?:fail|error|can't|cannot)", re.IGNORECASE)
+_FAILED = r"(?i)mtgpu.*\b(?:fail|error|can't|cannot)"
 
 
 @check("driver-not-loaded", layer=Layer.DRIVER, severity="error")
@@ -168,7 +168,7 @@ def device_nodes_missing(
     idle = [str(card) for card in gpus.cards if card.kernel_module is None]
     unbound = f"; bound to no module: {some(idle)}" if idle else ""
     messages = kernel_log.messages if isinstance(kernel_log, KernelLog) else ()
-    failed = [message.text for message in messages if _FAILED.search(message.text)]
+    failed = [message.text for message in messages if re.search(_FAILED, message.text)]
     log = f"; the kernel log says {failed[-1]!r}" if failed else ""
     yield Finding(
         f"{device_nodes}, though {kernel_driver} is loaded{unbound}{log}",

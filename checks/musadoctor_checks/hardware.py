@@ -1,6 +1,5 @@
 """The cards on the PCI bus, and the settings of the machine that they need."""
 
-import re
 from typing import NamedTuple
 
 from musadoctor.api import (
@@ -78,7 +77,7 @@ def no_gpu(
     yield Finding(f"no Moore Threads GPU{seen_from}: {gpus}", fix=Fix(fix))
 
 
-UNKNOWN_TO_DRIVER = re.compile(r"mtgpu_query_dev_info failed \(-22\)")
+UNKNOWN_TO_DRIVER = "mtgpu_query_dev_info failed (-22)"
 
 
 @check("gpu-generation-unsupported", layer=Layer.HARDWARE, severity="error")
@@ -103,7 +102,7 @@ def gpu_generation_unsupported(gpus: Gpus, kernel_log: KernelLog | Absent | Unkn
     torch_musa issue 134 (2026); product table of musa-deploy 0.7.0 (2025-08).
     """
     messages = kernel_log.messages if isinstance(kernel_log, KernelLog) else ()
-    said = [str(m) for m in messages if UNKNOWN_TO_DRIVER.search(m.text)][:1]
+    said = [str(m) for m in messages if UNKNOWN_TO_DRIVER in m.text][:1]
     log = f"; the kernel log says {said[0]!r}" if said else ""
     fix = Fix("Use a card of architecture mp_21 or later, such as S80, S4000 or S5000")
     if gpus.cards and all(card.architecture == "mp_10" for card in gpus.cards):

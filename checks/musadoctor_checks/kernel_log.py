@@ -20,10 +20,9 @@ from musadoctor.api import (
 from musadoctor_checks._advice import BUG_REPORT, some
 from musadoctor_checks.knowledge import xids
 
-_LOCKUP = re.compile(
-    r"\bPID (?P<pid>\d{1,10}) .*?\b(?P<kind>Guilty|Innocent) Lockup", re.IGNORECASE
-)
-_XID = re.compile(r"\bxid\b.{0,40}?(?P<code>0x0[0-9a-f]{7})\b", re.IGNORECASE)
+# Compiled when first needed: on most hosts the kernel log holds nothing to search.
+_LOCKUP = r"(?i)\bPID (?P<pid>\d{1,10}) .*?\b(?P<kind>Guilty|Innocent) Lockup"
+_XID = r"(?i)\bxid\b.{0,40}?(?P<code>0x0[0-9a-f]{7})\b"
 
 
 def when(seconds: float | None) -> str:
@@ -41,7 +40,7 @@ def _lockups(messages: Iterable[KernelMessage], kind: str) -> dict[str, list[Ker
     """The messages of a kind, by process."""
     found: dict[str, list[KernelMessage]] = {}
     for message in messages:
-        lockup = _LOCKUP.search(message.text)
+        lockup = re.search(_LOCKUP, message.text)
         if lockup and lockup["kind"].lower() == kind:
             found.setdefault(lockup["pid"], []).append(message)
     return found
@@ -184,7 +183,7 @@ def gpu_reports_xid(gpus: Gpus, kernel_log: KernelLog) -> Judgement:
     meanings = {row.code: row.meaning for row in xids()}
     found: dict[str, list[KernelMessage]] = {}
     for message in kernel_log.messages:
-        if xid := _XID.search(message.text):
+        if xid := re.search(_XID, message.text):
             found.setdefault(xid["code"].lower(), []).append(message)
     for code, messages in found.items():
         meaning = meanings.get(code, "a number that musadoctor does not know")

@@ -38,16 +38,14 @@ PLACES = (
 CONFIGURATIONS = ("/etc/modprobe.d", "/run/modprobe.d", "/lib/modprobe.d")
 MOST_KERNELS = 16
 
-_MODULE = re.compile(r"mtgpu\.ko(?:\.(?:zst|xz|gz))?")
-_TIMED = re.compile(
-    r"(?:<\d+>)?\[\s*(?P<seconds>\d{1,12}\.\d{1,9})\](?:\[[^\]]*\])?\s*(?P<text>.*)"
-)
-_START = re.compile(r"Linux version \d")
-_BLOCK = re.compile(
+# Compiled when first needed: many a host asks for none of them.
+_MODULE = r"mtgpu\.ko(?:\.(?:zst|xz|gz))?"
+_TIMED = r"(?:<\d+>)?\[\s*(?P<seconds>\d{1,12}\.\d{1,9})\](?:\[[^\]]*\])?\s*(?P<text>.*)"
+_START = r"Linux version \d"
+_BLOCK = (
     r"(?m)^[ \t]*(blacklist[ \t]+mtgpu|install[ \t]+mtgpu[ \t]+(?:/usr)?/bin/(?:false|true))[ \t]*$"
 )
-_BLOCK_PARAMETER = re.compile(r"(?:modprobe\.blacklist|module_blacklist)=(?:\S*,)?mtgpu(?:,\S*)?")
-_NUMBERS = re.compile(r"\d+")
+_BLOCK_PARAMETER = r"(?:modprobe\.blacklist|module_blacklist)=(?:\S*,)?mtgpu(?:,\S*)?"
 
 
 def kernel_log(system: System) -> KernelLogFact:
@@ -69,9 +67,9 @@ def parse_kernel_log(text: str) -> KernelLog:
     messages: list[KernelMessage] = []
     since_start = False
     for line in text.splitlines():
-        found = _TIMED.match(line[:LONGEST_LINE])
+        found = re.match(_TIMED, line[:LONGEST_LINE])
         said = found["text"] if found else line[:LONGEST_LINE].strip()
-        if _START.match(said):
+        if re.match(_START, said):
             since_start = True
         elif said:
             messages.append(KernelMessage(float(found["seconds"]) if found else None, said))
@@ -118,7 +116,7 @@ def module_file(system: System) -> ModuleFileFact:
 
 def kernel_order(release: str) -> tuple[int, ...]:
     """A key that sorts kernel releases by age."""
-    return tuple(map(int, _NUMBERS.findall(release)))
+    return tuple(map(int, re.findall(r"\d+", release)))
 
 
 def _module_of(system: System, kernel: str) -> str | Failure:
@@ -129,7 +127,7 @@ def _module_of(system: System, kernel: str) -> str | Failure:
         if isinstance(names, Failure) and names.kind != NOT_THERE:
             return names
         for name in () if isinstance(names, Failure) else names:
-            if _MODULE.fullmatch(name):
+            if re.fullmatch(_MODULE, name):
                 return f"{folder}/{name}"
     return ""
 
@@ -161,11 +159,13 @@ def _blocks(system: System) -> tuple[str, ...]:
         for name in _names(system, folder):
             text = system.read(f"{folder}/{name}") if name.endswith(".conf") else ""
             if isinstance(text, str):
-                said = (" ".join(line.split()) for line in _BLOCK.findall(text))
+                said = (" ".join(line.split()) for line in re.findall(_BLOCK, text))
                 found |= dict.fromkeys(f"{folder}/{name}: {line}" for line in said)
     boot = system.read("/proc/cmdline")
     words = () if isinstance(boot, Failure) else boot.split()
-    found |= {f"/proc/cmdline: {word}": None for word in words if _BLOCK_PARAMETER.fullmatch(word)}
+    found |= {
+        f"/proc/cmdline: {word}": None for word in words if re.fullmatch(_BLOCK_PARAMETER, word)
+    }
     return tuple(found)
 
 
