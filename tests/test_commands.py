@@ -183,7 +183,9 @@ EXPECTED = {
     },
     "musadoctor/commands.py": {"Command()"},
     # What the user names: the file to write, the recording to read.
-    "musadoctor/cli/shared.py": {"part.open", "part.unlink"},
+    # And how it is ended, and standard streams that were closed.
+    "musadoctor/cli/shared.py": {"output.resolve", "part.open", "part.unlink", "signal"},
+    "musadoctor/cli/__init__.py": {"os.open"},
     "musadoctor/recording.py": {"open()"},
     # Our own installation.
     "musadoctor/plugins.py": {"importlib.import_module", "open()", "os.listdir"},
