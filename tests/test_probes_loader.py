@@ -261,6 +261,10 @@ def test_a_needed_path_is_opened_as_it_is(empty: Bench) -> None:
     assert same(empty, empty.build("top.so", link)) == {"top.so", "far/libmusa.so.1"}
     link = empty.build("link.so", soname="$ORIGIN/far/libmusa.so.1")
     assert same(empty, empty.build("top.so", link)) == {"top.so", "far/libmusa.so.1"}
+    far.unlink()
+    top = empty.root / "top.so"
+    assert empty.mapped([top], f"{empty.root}/stubs") == (set(), 1)
+    assert empty.predicted([top], f"{empty.root}/stubs") == (set(), 1)
 
 
 def test_tokens_in_library_path_and_lib(empty: Bench) -> None:

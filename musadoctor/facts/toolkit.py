@@ -177,9 +177,6 @@ class MissingLibrary(NamedTuple):
     asked_by: str
     """The first library that needs it."""
 
-    def __str__(self) -> str:
-        return f"{self.soname}, needed by {self.asked_by}"
-
 
 class Libraries(NamedTuple):
     """What the loader would take for each MUSA library name that exists or is asked for."""
