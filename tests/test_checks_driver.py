@@ -167,10 +167,12 @@ def test_a_container_takes_the_numbers_of_its_hosts_groups() -> None:
     )
 
 
-def test_nodes_of_which_one_can_be_opened_are_in_order() -> None:
+def test_nodes_of_which_some_can_be_opened_are_not_cleared() -> None:
     first, *others = NODES.nodes
-    mixed = NODES._replace(nodes=(first, first._replace(usable=False), *others))
-    assert said(family.device_nodes_not_permitted, device_nodes=mixed) == ()
+    shut = first._replace(path="/dev/mtgpu.9", usable=False)
+    mixed = NODES._replace(nodes=(first, shut, *others))
+    reason = unknown(family.device_nodes_not_permitted, device_nodes=mixed)
+    assert "may not open /dev/mtgpu.9, but " in reason
     assert said(family.device_nodes_not_permitted) == ()
 
 
@@ -209,12 +211,20 @@ def answer(error: str, code: int = 1) -> ToolAnswer:
     ],
 )
 def test_known_errors_of_the_tool(error: str, code: int, meaning: str, command: str) -> None:
-    facts = {"gmi_answer": answer(error, code)}
+    shut = NODES._replace(nodes=tuple(node._replace(usable=False) for node in NODES.nodes))
+    facts = {"gmi_answer": answer(error, code), "device_nodes": shut}
     (message,) = said(family.gmi_reports_error, **facts)
     assert message.startswith(f"mthreads-gmi: {error} (exit code {code}): ")
     assert meaning in message
     assert command in fixes(family.gmi_reports_error, **facts)[0]
     assert said(family.gmi_query_fails, **facts) == ()
+
+
+def test_mtml_that_does_not_start_with_all_rights() -> None:
+    facts = {"gmi_answer": answer("Error: failed to initialize mtml.", 1)}
+    (message,) = said(family.gmi_reports_error, **facts)
+    assert message.endswith(f"missing rights, but {NODES.user} may open all device nodes")
+    assert "right after the module was loaded" in advice(family.gmi_reports_error, **facts)
 
 
 @pytest.mark.parametrize(

@@ -203,8 +203,15 @@ def device_nodes_not_permitted(
     MUSA SDK 5.2.0 install guide (2026); musa-deploy 0.7.0 (2025-08).
     """
     for kind in ("mtgpu", "render"):
-        nodes = device_nodes.of_kind(kind)
-        if nodes and not any(node.usable for node in nodes):
+        of_kind = device_nodes.of_kind(kind)
+        nodes = tuple(node for node in of_kind if not node.usable)
+        if nodes and len(nodes) < len(of_kind):
+            shut = some([node.path for node in nodes], 2)
+            yield Unknown(
+                f"{device_nodes.user} may not open {shut}, but {len(of_kind) - len(nodes)} of"
+                f" {len(of_kind)} {kind} nodes: which cards are meant for it is not known"
+            )
+        elif nodes:
             shown = some([f"{n.path} (group {n.group}, mode {n.mode:04o})" for n in nodes], 2)
             groups = ", ".join(device_nodes.groups) or "none"
             yield Finding(
@@ -284,6 +291,14 @@ class _Meaning(NamedTuple):
     fix: Fix
 
 
+NO_RIGHTS = _Meaning(
+    "failed to initialize mtml",
+    "this user may not open the device nodes",
+    Fix(
+        "Join render and video, then log out and in again",
+        ('sudo usermod -aG render,video "$USER"',),
+    ),
+)
 _MEANINGS = (
     _Meaning(
         "failed to load driver",
@@ -302,14 +317,7 @@ _MEANINGS = (
             (KERNEL_LOG, "lspci -nnk -d 1ed5:"),
         ),
     ),
-    _Meaning(
-        "failed to initialize mtml",
-        "this user may not open the device nodes",
-        Fix(
-            "Join render and video, then log out and in again",
-            ('sudo usermod -aG render,video "$USER"',),
-        ),
-    ),
+    NO_RIGHTS,
     _Meaning(
         "^no output$|is an empty file$",
         "the program is an empty file, as a container runtime leaves it with nothing to mount",
@@ -359,7 +367,8 @@ def gmi_reports_error(
     - `failed to load driver`: the kernel module mtgpu is not loaded.
     - `No MT GPU device found`, `there no exist gpu device`: the module is loaded, but took no card
       into use. IOMMU, BAR size or pass-through.
-    - `failed to initialize mtml`: this user may not open the device nodes.
+    - `failed to initialize mtml`: this user may not open the device nodes. Where it may, the tool
+      was asked too early: right after the module was loaded.
     - no output at all: the program is a file of 0 bytes, which a broken container runtime left.
 
     ## Symptoms
@@ -380,10 +389,16 @@ def gmi_reports_error(
     if reason := _not_whole(container, device_nodes):
         yield Unknown(reason)
         return
+    meaning, fix = found.meaning, found.fix
+    if found is NO_RIGHTS and isinstance(device_nodes, DeviceNodes):
+        shut = [node.path for node in device_nodes.nodes if not node.usable]
+        if not shut:
+            meaning = f"usually missing rights, but {device_nodes.user} may open all device nodes"
+            fix = Fix("Read the kernel log; once right after the module was loaded, try again")
     yield Finding(
-        f"{gmi_answer} (exit code {gmi_answer.exit_code}): {found.meaning}",
+        f"{gmi_answer} (exit code {gmi_answer.exit_code}): {meaning}",
         where=gmi_answer.command,
-        fix=found.fix,
+        fix=fix,
     )
 
 

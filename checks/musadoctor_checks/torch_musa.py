@@ -146,12 +146,12 @@ def torch_musa_import_fails(
 def torch_musa_unavailable(
     torch_musa: TorchMusa, gpus: Gpus | Unknown, python: Python | Absent | Unknown
 ) -> Judgement:
-    """torch.musa.is_available() is False.
+    """torch_musa finds no device.
 
     ## Why it matters
 
-    torch_musa loads, but the runtime counts no device. The reason is said in a warning only, which
-    most programs do not show.
+    torch_musa loads, but `torch.musa.is_available()` is False or does not come back: the runtime
+    counts no device. The reason is said in a warning only, which most programs do not show.
 
     ## How to fix
 
@@ -175,8 +175,9 @@ def torch_musa_unavailable(
     reason = "; ".join(said) or "without a warning that would say why"
     meaning = f" ({known.meaning})" if known and known.meaning not in reason else ""
     cards = f", with {gpus}" if isinstance(gpus, Gpus) else ""
+    outcome = "is False" if torch_musa.available is False else "has no answer"
     yield Finding(
-        f"torch.musa.is_available() is False{cards}: {reason}{meaning}",
+        f"torch.musa.is_available() {outcome}{cards}: {reason}{meaning}",
         fix=Fix(
             known.fix if known else "See whether musaInfo lists the cards: if not, it is not torch",
             (command(python, f"{IMPORT}; print(torch.musa.device_count())"),),
