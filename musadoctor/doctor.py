@@ -1,6 +1,8 @@
 """One call from options to a report."""
 
+import sys
 import time
+from contextlib import redirect_stdout
 from typing import NamedTuple
 
 from musadoctor.engine import Progress, diagnose
@@ -35,19 +37,21 @@ def examine(system: System, options: Options, progress: Progress | None = None) 
     """
     begun = time.monotonic()
     asked = Recorder(system)
-    loaded = load(plugins=options.plugins)
-    try:
-        selection = select(loaded.checks, options.select, options.ignore)
-    except SelectionError as error:
-        raise SelectionError(f"{error}{not_loaded(loaded.failures)}") from None
-    diagnosis = diagnose(
-        asked,
-        selection.chosen,
-        seconds=options.seconds,
-        progress=progress,
-        # Asked for like any other, for a folder on PATH that never answers holds it for ever.
-        facts=("container",),
-    )
+    # What other people's checks print is no part of a report.
+    with redirect_stdout(sys.stderr):
+        loaded = load(plugins=options.plugins)
+        try:
+            selection = select(loaded.checks, options.select, options.ignore)
+        except SelectionError as error:
+            raise SelectionError(f"{error}{not_loaded(loaded.failures)}") from None
+        diagnosis = diagnose(
+            asked,
+            selection.chosen,
+            seconds=options.seconds,
+            progress=progress,
+            # Asked for like any other, for a folder on PATH that never answers holds it for ever.
+            facts=("container",),
+        )
     ignored = tuple(
         Result(check, "skipped", reason=f"ignored: {reason or 'no reason given'}")
         for check, reason in selection.ignored

@@ -400,3 +400,27 @@ def test_what_a_start_loads(arguments: list[str], unwanted: set[str]) -> None:
     )
     assert "musadoctor.__main__" in done.stderr
     assert unwanted.isdisjoint(done.stderr.split())
+
+
+PRINTING = '''
+from musadoctor.api import Gpus, Absent, Judgement, Layer, check
+
+print("loading")
+
+@check("chatty", layer=Layer.HARDWARE, severity="note")
+def chatty(gpus: Gpus | Absent) -> Judgement:
+    """Talks."""
+    print("judging")
+    yield from ()
+'''
+
+
+def test_a_check_that_prints_is_no_part_of_the_report(recordings: Path, tmp_path: Path) -> None:
+    (tmp_path / "chatty_checks.py").write_text(PRINTING)
+    dist = tmp_path / "chatty-1.0.dist-info"
+    dist.mkdir()
+    (dist / "entry_points.txt").write_text("[musadoctor.checks]\nchatty = chatty_checks\n")
+    arguments = ("--json", "--recording", "s5000-4.3.5.json")
+    done = musadoctor(*arguments, cwd=recordings, environment={"PYTHONPATH": str(tmp_path)})
+    assert "chatty" in {result["id"] for result in json.loads(done.out)["results"]}
+    assert done.err == "loading\njudging\n"
