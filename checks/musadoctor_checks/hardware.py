@@ -305,7 +305,7 @@ def _iommu(machine: Machine) -> _Iommu | Unknown:
     if machine.virtual_machine:
         return Unknown(f"a guest of {machine.virtual_machine} does not show its host's IOMMU")
     names = ("intel_iommu", "amd_iommu", "iommu", "iommu.passthrough")
-    words = [] if isinstance(machine.boot_parameters, Unknown) else machine.boot_parameters
+    words = () if isinstance(machine.boot_parameters, Unknown) else machine.boot_parameters
     said = [word for word in words if word.partition("=")[0] in names]
     if machine.iommu is not None:
         state = "has groups" if machine.iommu else "is empty"

@@ -15,6 +15,7 @@ from musadoctor.facts.driver import (
     KernelDriverFact,
     StatedVersion,
 )
+from musadoctor.probes.once import once
 from musadoctor.probes.pci import VENDOR, gpus
 from musadoctor.system import NOT_THERE, Failure, System
 from musadoctor.versions import KernelDriverVersion
@@ -28,6 +29,7 @@ _MTGPU = re.compile(r"mtgpu\.?\d+")
 _DRM = re.compile(r"(card|renderD)\d+")
 
 
+@once
 def kernel_driver(system: System) -> KernelDriverFact:
     """The loaded module, and every place that states its version."""
     module = system.stat(MODULE)

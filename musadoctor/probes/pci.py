@@ -7,6 +7,7 @@ Every device is a folder of small files: ``vendor`` ``0x1ed5``, ``device`` ``0x0
 
 from musadoctor.facts.base import Absent, Unknown
 from musadoctor.facts.hardware import Gpu, Gpus, GpusFact, PcieLink
+from musadoctor.probes.once import once
 from musadoctor.probes.products import product
 from musadoctor.system import NOT_THERE, Failure, System
 
@@ -16,6 +17,7 @@ DISPLAY_CONTROLLERS = "0x03"
 BUS = "/sys/bus/pci/devices"
 
 
+@once
 def gpus(system: System) -> GpusFact:
     """Display and 3D controllers of vendor 1ed5, in the order of their addresses."""
     addresses = system.list(BUS)
