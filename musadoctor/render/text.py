@@ -41,7 +41,7 @@ SHOWN: dict[Layer, tuple[str, ...]] = {
     Layer.MACHINE: ("machine",),
     Layer.HARDWARE: ("gpus",),
     Layer.DRIVER: ("kernel_driver", "gmi", "device_nodes"),
-    Layer.CONTAINER: ("container",),
+    Layer.CONTAINER: ("container", "container_runtime"),
     Layer.TOOLKIT: ("toolkit", "mudnn", "mccl"),
     Layer.ENVIRONMENT: ("environment",),
     Layer.LIBRARIES: ("user_driver", "musa_info"),
