@@ -29,6 +29,7 @@ from musadoctor.facts.python import (
     TorchMusaBuild,
     Triton,
 )
+from musadoctor.facts.requirements import Entry, Requirements, RequirementsFile, Stack
 from musadoctor.facts.toolkit import (
     Component,
     ComponentLibrary,
@@ -70,6 +71,7 @@ __all__ = [
     "DkmsTree",
     "DriverFolder",
     "DriverFolders",
+    "Entry",
     "Environment",
     "Gmi",
     "GmiCard",
@@ -94,8 +96,11 @@ __all__ = [
     "PcieLink",
     "Probe",
     "Python",
+    "Requirements",
+    "RequirementsFile",
     "Route",
     "SearchEntry",
+    "Stack",
     "StatedVersion",
     "ToolAnswer",
     "Toolkit",
