@@ -1,24 +1,37 @@
 """From entries and a stack to a report, by the checks of the family ``requirements``."""
 
 import time
+from collections.abc import Sequence
 
 from musadoctor.engine import judge as judge_check
-from musadoctor.facts.requirements import Requirements, Stack
+from musadoctor.facts.requirements import Requirements, StackFact
 from musadoctor.plugins import load_requirements
-from musadoctor.report import Bug, Report, Vantage, encode
+from musadoctor.report import Bug, Report, Result, Vantage, encode
+from musadoctor.selection import select as select_checks
 
 
-def judge(requirements: Requirements, stack: Stack) -> Report:
-    """What the entries would do to the stack; no file is read and nothing is asked."""
+def judge(
+    requirements: Requirements,
+    stack: StackFact,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> Report:
+    """What the entries would do to the stack; no file is read and no machine is asked.
+
+    Raises:
+        SelectionError: the options name a check that is not there, or leave none.
+    """
     begun = time.monotonic()
     facts: dict[str, object] = {"requirements": requirements, "stack": stack}
-    results = tuple(judge_check(check, facts) for check in load_requirements())
-    bugs = tuple(
-        Bug(f"check {result.check.id}", result.traceback) for result in results if result.traceback
+    selection = select_checks(load_requirements(), select, ignore)
+    results = tuple(judge_check(check, facts) for check in selection.chosen)
+    ignored = tuple(
+        Result(check, "skipped", reason=f"ignored: {reason or 'no reason given'}")
+        for check, reason in selection.ignored
     )
     return Report(
-        vantage=Vantage(kind="requirements", host=None, python=stack.source, note=""),
-        results=results,
+        vantage=Vantage(kind="requirements", host=None, python=None, note=str(stack)),
+        results=(*results, *ignored),
         facts={
             "requirements": {
                 "files": encode(requirements.files),
@@ -26,6 +39,10 @@ def judge(requirements: Requirements, stack: Stack) -> Report:
             },
             "stack": encode(stack),
         },
-        bugs=bugs,
+        bugs=tuple(
+            Bug(f"check {result.check.id}", result.traceback)
+            for result in results
+            if result.traceback
+        ),
         seconds=time.monotonic() - begun,
     )

@@ -1,0 +1,212 @@
+"""``musadoctor guard``: judge dependency files, or what an installer is about to do."""
+
+import sys
+import time
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer.core import TyperGroup
+
+from musadoctor.cli.report import FailOn, IgnoreOption, SelectOption
+from musadoctor.cli.shared import (
+    BROKEN,
+    USAGE,
+    PythonOption,
+    RecordingOption,
+    Show,
+    TimeoutOption,
+    put,
+    refuse,
+    until_interrupted,
+    write,
+)
+
+if TYPE_CHECKING:
+    import click
+
+    from musadoctor.facts.requirements import Requirements, StackFact
+    from musadoctor.live import Live
+    from musadoctor.report import Report
+
+COMMAND = "musadoctor.guard.command"
+"""Where a context keeps what stands behind ``--``."""
+
+
+class FilesByDefault(TyperGroup):
+    """``guard FILE`` is ``guard files FILE``; ``guard -- COMMAND`` is ``guard before COMMAND``."""
+
+    def parse_args(self, ctx: "click.Context", args: list[str]) -> list[str]:
+        """Put in the name that is left out, and the installer's command aside."""
+        name = "files"
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[COMMAND] = args[at + 1 :]
+            args, name = args[:at], "before"
+        if args[:1] == [] or args[0] not in {*self.commands, *ctx.help_option_names}:
+            args = [name, *args]
+        return super().parse_args(ctx, args)
+
+
+app = typer.Typer(
+    name="guard",
+    cls=FilesByDefault,
+    help="Refuse to install what would replace the vendor's torch: `guard FILE|DIR...` judges"
+    " dependency files, `guard -- pip install ...` stands before an installer.",
+)
+
+
+class GuardFormat(str, Enum):
+    """How findings are written."""
+
+    text = "text"
+    json = "json"
+    github = "github"
+
+
+FormatOption = Annotated[
+    GuardFormat, typer.Option("--format", help="How the findings are written.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
+AssumeOption = Annotated[
+    str | None,
+    typer.Option(
+        "--assume",
+        metavar="musa[=VERSION]|new",
+        help="Judge for a host with the vendor's torch VERSION, or for a new environment.",
+    ),
+]
+FailOnOption = Annotated[
+    FailOn, typer.Option("--fail-on", help="The least severity that is refused.")
+]
+
+
+@app.command()
+def files(
+    *,
+    paths: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE|DIR...",
+            help="Requirements, project, lock, conda, Docker and shell files; - is standard input.",
+            show_default=False,
+        ),
+    ] = None,
+    format: FormatOption = GuardFormat.text,  # noqa: A002 - the option's name
+    json: JsonOption = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Every finding, however many are alike.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Errors only.")] = False,
+    assume: AssumeOption = None,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Ask uv or pip what else would come; uses the network.")
+    ] = False,
+    write_to: Annotated[
+        Path | None,
+        typer.Option("--write", metavar="FILE", help="Write a copy that is safe on MUSA."),
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Let --write replace files that are there.")
+    ] = False,
+    select: SelectOption = None,
+    ignore: IgnoreOption = None,
+    fail_on: FailOnOption = FailOn.error,
+    timeout: TimeoutOption = 60.0,
+    python: PythonOption = None,
+    recording: RecordingOption = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write the findings to a file."),
+    ] = None,
+) -> None:
+    """Judge what dependency files would install."""
+    if not paths:
+        refuse("name files or folders to judge, or an installer's command after --")
+    from musadoctor.guard.judge import judge  # noqa: PLC0415 - other commands start faster
+    from musadoctor.requirements.files import read  # noqa: PLC0415
+    from musadoctor.selection import SelectionError  # noqa: PLC0415
+
+    live = _live(timeout, python)
+    stack = _stack(live, recording, assume, python)
+    requirements = read(paths, stdin=sys.stdin.buffer.read if "-" in paths else None)
+    try:
+        report = judge(requirements, stack, select or (), ignore or ())
+    except SelectionError as error:
+        refuse(str(error))
+    chosen = GuardFormat.json if json else format
+    colour = output is None and _coloured(live)
+    write(_show(report, requirements, chosen, verbose=verbose, quiet=quiet, colour=colour), output)
+    raise typer.Exit(_code(report, requirements, fail_on))
+
+
+def _live(timeout: float, python: str | None) -> "Live":
+    from musadoctor.live import Live  # noqa: PLC0415
+
+    return Live(time.monotonic() + timeout, python)
+
+
+def _stack(
+    live: "Live", recording: Path | None, assume: str | None, python: str | None
+) -> "StackFact":
+    """The stack to protect: of this host, of a recording, or an assumed one."""
+    from musadoctor.guard.host import AssumptionError, assumed, stack_of  # noqa: PLC0415
+
+    given = [
+        name
+        for name, value in (("--assume", assume), ("--recording", recording), ("--python", python))
+        if value
+    ]
+    if len(given) > 1:
+        refuse(f"{given[0]} and {given[1]} each name a host to judge for; give one of them")
+    if assume is not None:
+        try:
+            return assumed(assume)
+        except AssumptionError as error:
+            refuse(str(error))
+    if recording is not None:
+        from musadoctor.recording import RecordingError, read_recording  # noqa: PLC0415
+
+        try:
+            return stack_of(read_recording(str(recording)))
+        except RecordingError as error:
+            refuse(str(error))
+    return until_interrupted(live, lambda: stack_of(live))
+
+
+def _coloured(live: "Live") -> bool:
+    return sys.stdout.isatty() and not live.env("NO_COLOR") and live.env("TERM") != "dumb"
+
+
+def _show(
+    report: "Report",
+    requirements: "Requirements",
+    form: GuardFormat,
+    *,
+    verbose: bool,
+    quiet: bool,
+    colour: bool,
+) -> Show:
+    if form is GuardFormat.json:
+        from musadoctor.render import json  # noqa: PLC0415 - one renderer a run
+
+        return lambda stream: put(stream, json.render(report))
+    if form is GuardFormat.github:
+        from musadoctor.render import github  # noqa: PLC0415
+
+        return lambda stream: put(stream, github.render(report))
+    from musadoctor.render import guard  # noqa: PLC0415
+
+    return lambda stream: guard.render(
+        report, requirements, stream, verbose=verbose, quiet=quiet, colour=colour
+    )
+
+
+def _code(report: "Report", requirements: "Requirements", fail_on: FailOn) -> int:
+    """0 installable, 1 refused, 2 a file could not be read, 3 the host is unknown, 4 our fault."""
+    from musadoctor.report import exit_code  # noqa: PLC0415
+
+    code = exit_code(report, fail_on=fail_on.value, strict=False)
+    unread = any(file.problem and not file.included_by for file in requirements.files)
+    return USAGE if unread and code not in {1, BROKEN} else code
