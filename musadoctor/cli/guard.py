@@ -4,7 +4,7 @@ import sys
 import time
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -24,8 +24,6 @@ from musadoctor.cli.shared import (
 )
 
 if TYPE_CHECKING:
-    import click
-
     from musadoctor.facts.requirements import Requirements, StackFact
     from musadoctor.live import Live
     from musadoctor.report import Report
@@ -37,7 +35,7 @@ COMMAND = "musadoctor.guard.command"
 class FilesByDefault(TyperGroup):
     """``guard FILE`` is ``guard files FILE``; ``guard -- COMMAND`` is ``guard before COMMAND``."""
 
-    def parse_args(self, ctx: "click.Context", args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer's own click
         """Put in the name that is left out, and the installer's command aside."""
         name = "files"
         if "--" in args:
@@ -46,7 +44,8 @@ class FilesByDefault(TyperGroup):
             args, name = args[:at], "before"
         if args[:1] == [] or args[0] not in {*self.commands, *ctx.help_option_names}:
             args = [name, *args]
-        return super().parse_args(ctx, args)
+        left: list[str] = super().parse_args(ctx, args)
+        return left
 
 
 app = typer.Typer(
