@@ -119,9 +119,9 @@ class Check(NamedTuple):
 
     @property
     def family(self) -> str:
-        """The name of the module or folder that holds it in its package."""
-        package, _, module = self.function.__module__.partition(".")
-        return (module.partition(".")[0] or package).replace("_", "-")
+        """The name of the module that holds it; of a private one, that of its folder."""
+        *_, folder, module = ("", *self.function.__module__.split("."))
+        return (folder if module.startswith("_") else module).replace("_", "-")
 
     @property
     def title(self) -> str:

@@ -4,6 +4,7 @@ Never added here: what changes a state of the machine (``mthreads-gmi -r``, ``-e
 ``-mm``, the set forms of ``vgpu``).
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 GMI_NAMES = ("mthreads-gmi", "zjlab-gmi", "mthreads-smi")
@@ -90,6 +91,20 @@ def torch_child(python: str, source: str) -> Command:
         # -B: nothing is written, not even byte code.
         ("-B", "-c", source),
         TORCH_SECONDS,
+        environment=(("TORCH_DEVICE_BACKEND_AUTOLOAD", "0"),),
+        answers=True,
+    )
+
+
+def verify_child(
+    python: str, key: str, sources: Sequence[str], plan: str, seconds: float
+) -> Command:
+    """Take steps of ``verify``; ``key`` tells this child from the others of a run."""
+    return Command(
+        f"child:verify:{key}",
+        python,
+        ("-B", "-c", *sources, plan),
+        seconds,
         environment=(("TORCH_DEVICE_BACKEND_AUTOLOAD", "0"),),
         answers=True,
     )

@@ -2,14 +2,15 @@
 
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from typing import NamedTuple
 
 from musadoctor.engine import Progress, diagnose
 from musadoctor.facts.machine import Container
 from musadoctor.facts.python import Python
-from musadoctor.plugins import load, not_loaded, unloaded
-from musadoctor.probes import PROBES
+from musadoctor.plugins import Loaded, load, not_loaded, unloaded
+from musadoctor.probes import PROBES, Probe
 from musadoctor.recording import Recorder
 from musadoctor.redact import Redaction
 from musadoctor.report import Report, Result, Vantage, encode, redacted
@@ -29,8 +30,15 @@ class Options(NamedTuple):
     """Of a recording: what it is called and when it was taken."""
 
 
-def examine(system: System, options: Options, progress: Progress | None = None) -> Report:
-    """Diagnose a machine.
+def examine(
+    system: System,
+    options: Options,
+    progress: Progress | None = None,
+    *,
+    loaded: Loaded | None = None,
+    probes: Mapping[str, Probe] = PROBES,
+) -> Report:
+    """Diagnose a machine: by the checks of a report, or by those that are ``loaded``.
 
     Raises:
         SelectionError: the options name a check that is not there, or leave none.
@@ -39,7 +47,7 @@ def examine(system: System, options: Options, progress: Progress | None = None) 
     asked = Recorder(system)
     # What other people's checks print is no part of a report.
     with redirect_stdout(sys.stderr):
-        loaded = load(plugins=options.plugins)
+        loaded = loaded or load(plugins=options.plugins)
         try:
             selection = select(loaded.checks, options.select, options.ignore)
         except SelectionError as error:
@@ -51,6 +59,7 @@ def examine(system: System, options: Options, progress: Progress | None = None) 
             progress=progress,
             # Asked for like any other, for a folder on PATH that never answers holds it for ever.
             facts=("container",),
+            probes=probes,
         )
     ignored = tuple(
         Result(check, "skipped", reason=f"ignored: {reason or 'no reason given'}")

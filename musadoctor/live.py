@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import BinaryIO, TypeVar, cast
 
 from musadoctor import runner
@@ -58,9 +59,18 @@ def _asked(path: str, question: Callable[[], T]) -> T | Failure:
 class Live:
     """The machine that musadoctor runs on."""
 
-    def __init__(self, deadline: float, python: str | None = None) -> None:
-        """Ask until ``deadline``, a value of ``time.monotonic()``; ``python`` is to be examined."""
+    def __init__(
+        self,
+        deadline: float,
+        python: str | None = None,
+        heard: Callable[[str, bytes], None] | None = None,
+    ) -> None:
+        """Ask until ``deadline``, a value of ``time.monotonic()``; ``python`` is to be examined.
+
+        ``heard`` is told at once what a child answers, with the key of its command.
+        """
         self._deadline = deadline
+        self._heard = heard
         self._python = python
         self._cancelled = threading.Event()
         self._running = 0
@@ -93,6 +103,7 @@ class Live:
                 answers=command.answers,
                 cancelled=self._cancelled,
                 keeps=command.keeps,
+                heard=self._heard and partial(self._heard, command.key),
             )
         finally:
             with self._ended:

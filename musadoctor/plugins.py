@@ -17,7 +17,7 @@ from musadoctor.api import Check, Judgement, Layer, check
 from musadoctor.report import Result
 
 BUILTIN = "musadoctor_checks"
-REQUIREMENTS = f"{BUILTIN}.requirements"
+REQUIREMENTS, VERIFY = f"{BUILTIN}.requirements", f"{BUILTIN}.verify"
 """Named here, so that a lost entry-point file can never give an empty, green report."""
 GROUP = "musadoctor.checks"
 LONGEST_FILE = 1 << 20
@@ -103,6 +103,11 @@ def load(*, plugins: bool, path: Iterable[str] | None = None) -> Loaded:
 def load_requirements() -> tuple[Check, ...]:
     """The guard's checks. They judge files, no host, and other people's are not loaded."""
     return tuple(_collect(REQUIREMENTS))
+
+
+def load_verify() -> tuple[Check, ...]:
+    """The checks that judge what ``musadoctor verify`` did on the devices."""
+    return tuple(_collect(VERIFY))
 
 
 def _collect(package: str) -> Iterator[Check]:

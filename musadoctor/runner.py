@@ -10,7 +10,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from musadoctor.printable import printable
 from musadoctor.system import Ran
@@ -50,12 +50,14 @@ def run(
     answers: bool,
     cancelled: threading.Event,
     keeps: str = "",
+    heard: Callable[[bytes], None] | None = None,
 ) -> Ran:
     """Run ``argv`` for at most ``limit`` seconds, in a session of its own, with no input.
 
     With ``answers`` the program gets a private descriptor, whose number is appended to its
     arguments. With ``keeps``, a pattern, only the lines of its output that match are kept, and the
-    note says of how many. Whatever it leaves behind in its session is killed.
+    note says of how many. ``heard`` gets what comes on the private descriptor as it comes. Whatever
+    the program leaves behind in its session is killed.
     """
     begun = time.monotonic()
     pipe: tuple[int, ...] = ()
@@ -89,7 +91,8 @@ def run(
     seen, stopped = 0, "interrupted"
     try:
         most = FLOOD if keeps else KEPT
-        seen, stopped = _collect(process, kept, most, begun + limit, cancelled)
+        listeners = dict.fromkeys(pipe[:1], heard) if heard else {}
+        seen, stopped = _collect(process, kept, most, begun + limit, cancelled, listeners)
     finally:
         stuck = _end_session(process, asked=bool(stopped))
         process.stdout.close()
@@ -120,6 +123,7 @@ def _collect(
     most: int,
     end: float,
     cancelled: threading.Event,
+    listeners: Mapping[int, Callable[[bytes], None]],
 ) -> tuple[int, str]:
     """Read until the program ends; how much there was, and why it has to be stopped, or ``""``."""
     seen = 0
@@ -141,7 +145,10 @@ def _collect(
             if ended and not ready:
                 return seen, ""
             for key, _ in ready:
+                before = len(kept[key.fd])
                 seen += _read(selector, key.fd, kept[key.fd], most)
+                if key.fd in listeners:
+                    listeners[key.fd](bytes(kept[key.fd][before:]))
             if seen > FLOOD:
                 return seen, "flooded"
     return seen, "cancelled"

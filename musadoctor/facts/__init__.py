@@ -30,6 +30,7 @@ from musadoctor.facts.python import (
     Triton,
 )
 from musadoctor.facts.requirements import Entry, Requirements, RequirementsFile, Stack
+from musadoctor.facts.steps import Step, Steps
 from musadoctor.facts.toolkit import (
     Component,
     ComponentLibrary,
@@ -102,6 +103,8 @@ __all__ = [
     "SearchEntry",
     "Stack",
     "StatedVersion",
+    "Step",
+    "Steps",
     "ToolAnswer",
     "Toolkit",
     "ToolkitRoutes",

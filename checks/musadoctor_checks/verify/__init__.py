@@ -1,0 +1,1 @@
+"""The checks of ``musadoctor verify``: they judge what was computed on the devices."""

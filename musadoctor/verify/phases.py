@@ -1,0 +1,146 @@
+"""The phases of a run, each a fact: which devices there are, then the steps that are taken on them.
+
+Phases never overlap: bandwidth and free memory mean nothing beside another's computation.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import permutations
+from typing import Literal, NamedTuple, cast
+
+from musadoctor.facts.base import Absent, Unknown
+from musadoctor.facts.python import Python
+from musadoctor.facts.steps import Step, Steps, StepsFact
+from musadoctor.probes import Probe
+from musadoctor.probes.once import once
+from musadoctor.probes.python import python
+from musadoctor.system import System
+from musadoctor.verify.children import (  # noqa: F401 - each registers its steps
+    census,
+    compute,
+    fallback,
+    memory,
+    numerics,
+)
+from musadoctor.verify.children.base import STEPS
+from musadoctor.verify.taken import Job, Pair, take
+
+Level = Literal["quick", "default", "deep"]
+LEVELS: tuple[Level, ...] = ("quick", "default", "deep")
+SIDE_BY_SIDE = 8
+"""Devices that compute at a time."""
+CENSUS = "census: devices"
+
+
+class Settings(NamedTuple):
+    """What a user can choose of a run."""
+
+    level: Level = "default"
+    kind: str = "musa"
+    """``musa``, ``cuda`` or ``cpu``."""
+    devices: tuple[int, ...] = ()
+    """Ordinals; empty for all that are visible."""
+    seconds: float = 300.0
+    options: Mapping[str, object] = {}
+    """Handed to the steps as they are."""
+
+
+Work = Callable[[System, str, Settings, tuple[str, ...]], Iterator[Step]]
+"""Takes the steps of a phase: system, interpreter, settings, names of the devices."""
+
+
+def probes(settings: Settings) -> dict[str, Probe]:
+    """The probes of a run, for the engine."""
+    turn = threading.Lock()
+    visible = once(lambda system: _visible(system, settings))
+
+    def phase(work: Work) -> Probe:
+        def probe(system: System) -> StepsFact:
+            with turn:
+                there = visible(system)
+                interpreter = python(system)
+                if not isinstance(there, Steps) or not isinstance(interpreter, Python):
+                    return there
+                names = names_of(there, settings)
+                if not names:
+                    return Absent(f"no {settings.kind} device to take a step on")
+                steps = tuple(work(system, interpreter.path, settings, names))
+                return Steps(steps, there.source) if steps else Absent("no step of this level")
+
+        return probe
+
+    return {
+        "visible_devices": visible,
+        "device_steps": phase(device_steps),
+        "transfer_steps": phase(transfer_steps),
+    }
+
+
+def names_of(there: Steps, settings: Settings) -> tuple[str, ...]:
+    """The devices to take steps on: those asked for that are there."""
+    devices = cast("list[object]", there.items[0].value.get("devices", []))
+    if settings.kind == "cpu":
+        return ("cpu",)
+    known = range(len(devices))
+    return tuple(
+        f"{settings.kind}:{index}" for index in settings.devices or known if index in known
+    )
+
+
+def device_steps(
+    system: System, interpreter: str, settings: Settings, devices: tuple[str, ...]
+) -> Iterator[Step]:
+    """Computation, numerics and the fall-back audit, the devices side by side."""
+    modules = ("compute", "numerics", "fallback")
+    jobs = [
+        Job(f"devices:{device}", modules, plan(modules, (device,), devices, settings.level), 600.0)
+        for device in devices
+    ]
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        for steps in pool.map(
+            lambda job: take(system, interpreter, settings.kind, job, settings.options), jobs
+        ):
+            yield from steps
+
+
+def transfer_steps(
+    system: System, interpreter: str, settings: Settings, devices: tuple[str, ...]
+) -> Iterator[Step]:
+    """Memory, and transfer between host and devices, one after the other."""
+    modules = ("memory",)
+    job = Job("transfer", modules, plan(modules, devices, devices, settings.level), 600.0)
+    yield from take(system, interpreter, settings.kind, job, settings.options)
+
+
+def plan(
+    modules: Sequence[str], own: Sequence[str], devices: Sequence[str], level: Level
+) -> tuple[Pair, ...]:
+    """The steps of some modules for a child that has some of all devices."""
+    thorough = LEVELS.index(level)
+    taken: list[Pair] = []
+    for name, kind in STEPS.items():
+        if (
+            name.partition(":")[0] not in modules
+            or LEVELS.index(cast("Level", kind.level)) > thorough
+        ):
+            continue
+        if kind.where == "each":
+            taken += [(device, name) for device in own]
+        elif kind.where == "pair":
+            taken += [(f"{one} {other}", name) for one, other in permutations(own, 2)]
+        elif own[0] == devices[0]:
+            taken.append((own[0], name))
+    return tuple(taken)
+
+
+def _visible(system: System, settings: Settings) -> StepsFact:
+    interpreter = python(system)
+    if not isinstance(interpreter, Python):
+        return interpreter
+    job = Job("census", ("census",), ((settings.kind, CENSUS),), 180.0)
+    steps = take(system, interpreter.path, settings.kind, job, {})
+    (step,) = steps
+    if step.state != "done":
+        return Unknown(f"the devices cannot be listed: {step.message}")
+    return Steps(steps, interpreter.path)
