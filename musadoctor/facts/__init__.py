@@ -29,7 +29,15 @@ from musadoctor.facts.python import (
     TorchMusaBuild,
     Triton,
 )
-from musadoctor.facts.requirements import Entry, Requirements, RequirementsFile, Stack
+from musadoctor.facts.requirements import (
+    Entry,
+    Replacement,
+    Requirements,
+    RequirementsFile,
+    Resolution,
+    Stack,
+    Unresolved,
+)
 from musadoctor.facts.toolkit import (
     Component,
     ComponentLibrary,
@@ -96,8 +104,10 @@ __all__ = [
     "PcieLink",
     "Probe",
     "Python",
+    "Replacement",
     "Requirements",
     "RequirementsFile",
+    "Resolution",
     "Route",
     "SearchEntry",
     "Stack",
@@ -112,5 +122,6 @@ __all__ = [
     "TorchMusaBuild",
     "Triton",
     "Unknown",
+    "Unresolved",
     "VersionQuery",
 ]
