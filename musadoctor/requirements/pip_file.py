@@ -11,7 +11,13 @@ from typing import NamedTuple
 
 from musadoctor.facts.requirements import Entry
 from musadoctor.printable import printable
-from musadoctor.requirements.requirement import address, entry_of, public, shown
+from musadoctor.requirements.requirement import (
+    LONGEST_REQUIREMENT,
+    address,
+    entry_of,
+    public,
+    shown,
+)
 
 PLACEHOLDER = "placeholder"
 """The reason of a line whose value is filled in elsewhere."""
@@ -67,7 +73,7 @@ _COMMAND = re.compile(
     r"""
     (?: RUN \s+ | [!$%] \s* | sudo \s+ )*
     (?: python[\d.]* \s+ -m \s+ | uv \s+ )?
-    (?: pip[\d.]* | pipx | uv | poetry | pdm | pipenv | conda | mamba | micromamba | pixi | easy_install )
+    (?: pip[\d.]* | pipx | pipenv | uv | poetry | pdm | conda | (?: micro )? mamba | pixi )
     \s+ [a-z-]
     """,
     re.VERBOSE,
@@ -107,7 +113,7 @@ def logical_lines(text: str) -> Iterator[Line]:
     first = 0
     parts: list[str] = []
     number = 0
-    for number, raw in enumerate(_physical_lines(text), 1):
+    for number, raw in enumerate(physical_lines(text), 1):
         line = raw
         if raw.endswith("\\") or parts:
             is_comment = raw.lstrip().startswith("#")
@@ -122,6 +128,15 @@ def logical_lines(text: str) -> Iterator[Line]:
         parts.clear()
     if kept := _uncommented("".join(parts)):
         yield Line(first, number, kept)
+
+
+def physical_lines(text: str) -> Iterator[str]:
+    """``text.splitlines()``, of which only a part is in memory at a time."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start + _BLOCK) + 1 or len(text)
+        yield from text[start:end].splitlines()
+        start = end
 
 
 def split(line: str) -> tuple[str, str]:
@@ -159,15 +174,6 @@ def options(text: str) -> tuple[list[Option], list[str]]:
     return found, ignored
 
 
-def _physical_lines(text: str) -> Iterator[str]:
-    """``text.splitlines()``, of which only a part is in memory at a time."""
-    start = 0
-    while start < len(text):
-        end = text.find("\n", start + _BLOCK) + 1 or len(text)
-        yield from text[start:end].splitlines()
-        start = end
-
-
 def _uncommented(line: str) -> str:
     at = line.find("#")
     while at > 0 and not line[at - 1].isspace():
@@ -178,6 +184,8 @@ def _uncommented(line: str) -> str:
 def _words(text: str) -> list[str]:
     """The words of options, as ``shlex`` splits them, the last first."""
     if "'" in text or '"' in text or "\\" in text:
+        if len(text) > LONGEST_REQUIREMENT:
+            raise ValueError(f"options of {len(text):,} characters with quotes")
         import shlex  # noqa: PLC0415 - 6 ms, and 100 times slower than a split
 
         words = shlex.split(text)
