@@ -12,6 +12,8 @@ from musadoctor.selection import select as select_checks
 
 NOT_ASKED = Absent("no resolver was asked, as --deep would")
 
+_UNASKED = Absent("no resolver was asked; --deep does")
+
 
 def judge(
     requirements: Requirements,
@@ -46,6 +48,7 @@ def judge(
                 "entries": len(requirements.entries),
             },
             "stack": encode(stack),
+            "resolution": encode(resolution),
             "resolution": encode(resolution),
         },
         bugs=tuple(

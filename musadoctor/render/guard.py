@@ -56,6 +56,12 @@ def render(
 
 def verdict(report: Report, requirements: Requirements) -> str:
     """What came of it, in one line."""
+    stack = report.facts.get("stack")
+    if isinstance(stack, dict) and "absent" in stack:
+        return (
+            f"Nothing to protect: {stack['absent']}. To judge for a MUSA host, name one:"
+            " --assume musa, or --recording FILE"
+        )
     read = [file for file in requirements.files if not file.problem]
     counted: Counter[Severity] = Counter(row.check.severity for row in _rows(report))
     numbers = [
