@@ -134,6 +134,14 @@ def read(paths: Sequence[str], *, stdin: Callable[[int], bytes] | None = None) -
     return Requirements(tuple(files), tuple(entries))
 
 
+def text_of(path: str) -> Decoded:
+    """A file's text; its ``problem`` says why there is none."""
+    try:
+        return _decoded(path, None, certain=True)
+    except _UnreadError as error:
+        return Decoded("", "", str(error))
+
+
 def _unread(path: str, form: str, problem: str, included_by: str = "") -> RequirementsFile:
     return RequirementsFile(_shown(path), form, "", 0, problem, included_by)
 
