@@ -105,7 +105,7 @@ def read(paths: Sequence[str], *, stdin: Callable[[int], bytes] | None = None) -
     """
     files: list[RequirementsFile] = []
     entries: list[Entry] = []
-    seen: set[tuple[str, bool, bool]] = set()
+    seen: dict[tuple[str, bool, bool], bool] = {}
     empty: dict[str, None] = {}
     pending = [_File(path) for path in reversed(paths)]
     while pending:
@@ -118,18 +118,18 @@ def read(paths: Sequence[str], *, stdin: Callable[[int], bytes] | None = None) -
             if not problems:
                 empty[file.path] = None
             continue
-        key = (_real(file.path), file.scope == "constraint", file.fresh)
+        key = (_real(file.path), file.scope == CONSTRAINT, file.fresh)
         if key not in seen:
-            seen.add(key)
             record, made = _read_file(file, stdin)
-            if record is None:
-                continue
-            files.append(record)
-            entries += (_in_context(entry, file) for entry in made)
-            included, failed = _includes(file, record.format, made)
-            entries += failed
-            pending += reversed(included)
-        empty.pop(file.folder, None)
+            seen[key] = record is not None
+            if record:
+                files.append(record)
+                entries += (_in_context(entry, file) for entry in made)
+                included, failed = _includes(file, record.format, made)
+                entries += failed
+                pending += reversed(included)
+        if seen[key]:
+            empty.pop(file.folder, None)
     files += (_unread(folder, FOLDER, "no dependency file in it") for folder in empty)
     return Requirements(tuple(files), tuple(entries))
 

@@ -22,7 +22,7 @@ from musadoctor.requirements.requirement import (
 PLACEHOLDER = "placeholder"
 """The reason of a line whose value is filled in elsewhere."""
 _BLOCK = 1 << 16
-_VALUED = (
+VALUED = (
     "--all-releases",
     "--config-settings",
     "--constraint",
@@ -201,7 +201,7 @@ def _named(word: str) -> tuple[str, str, str]:
             raise ValueError(f"no such option: {word[:2]}")
         return name, word[2:3], word[2:]
     short, given, value = word.partition("=")
-    for names in ((*_VALUED, *_FLAGS), (*_OLD_VALUED, *_OLD_FLAGS)):
+    for names in ((*VALUED, *_FLAGS), (*_OLD_VALUED, *_OLD_FLAGS)):
         fitting = [name for name in names if name.startswith(short)]
         if short in fitting or len(fitting) == 1:
             name = short if short in fitting else fitting[0]

@@ -199,7 +199,7 @@ def _located(text: str) -> _Located:
     extras = _extras(egg["extras"] or "") if egg else ()
     name = normalised(egg["name"]) if egg else ""
     path, bracket, inside = text.rpartition("[")
-    if not egg and bracket and text.endswith("]"):
+    if not egg and path and bracket and inside.find("]") == len(inside) - 1:
         text, extras = path.rstrip(), _extras(inside[:-1])
     url = address(text)
     path = url.partition("#")[0].rstrip("/")

@@ -57,13 +57,12 @@ def decode(data: bytes) -> Decoded:
         return _with_nul(data)
     if (encoding := _declared(data)) and (found := _strict(data, encoding)).encoding:
         return found
-    for encoding in ("utf-8", "gb18030", "latin-1"):
-        found = _strict(data, encoding)
-        if found.encoding:
-            break
-        if control := _CONTROL_BYTE.search(data):
-            return _no_text(f"binary, byte {control.start() + 1} is no text")
-    return found
+    if (found := _strict(data, "utf-8")).encoding:
+        return found
+    if control := _CONTROL_BYTE.search(data):
+        return _no_text(f"binary, byte {control.start() + 1} is no text")
+    found = _strict(data, "gb18030")
+    return found if found.encoding else _strict(data, "latin-1")
 
 
 def line_end(text: str) -> str:
