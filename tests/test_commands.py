@@ -222,6 +222,10 @@ EXPECTED = {
     "musadoctor/cli/shared.py": {"output.resolve", "part.open", "part.unlink", "signal"},
     "musadoctor/cli/__init__.py": {"os.open"},
     "musadoctor/recording.py": {"open()"},
+    "musadoctor/requirements/files.py": {
+        *("importlib.import_module", "item.is_dir", "open()", "os.open", "os.path.isdir"),
+        *("os.path.isfile", "os.path.islink", "os.path.realpath", "os.scandir", "os.stat"),
+    },
     # Our own installation.
     "musadoctor/plugins.py": {"importlib.import_module", "open()", "os.listdir"},
     "musadoctor/probes/products.py": {"importlib.import_module"},
