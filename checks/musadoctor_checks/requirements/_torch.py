@@ -4,7 +4,6 @@ import functools
 import re
 
 from musadoctor.api import Entry, Fix, Stack
-from musadoctor_checks.requirements._addresses import label, labelled
 from musadoctor_checks.requirements._case import INDEX, Case, requirement
 
 FAMILY = frozenset({"torch", "torchvision", "torchaudio", "triton"})
@@ -42,11 +41,9 @@ def eager(flags: tuple[str, ...]) -> str:
     return next((flag for flag in (*_EAGER, *named) if flag in flags), "")
 
 
-def family(entry: Entry, stack: Stack) -> Case | None:
-    """torch, torchvision, torchaudio or triton, without a CUDA or foreign label."""
+def family(entry: Entry, stack: Stack) -> Case:
+    """torch, torchvision, torchaudio or triton, without a label that names a build."""
     asked = f"{entry.name}{entry.specifier}"
-    if labelled(label(entry.specifier)) == "musa":
-        return vendor_pin(entry, stack)
     if entry.scope == "build":
         return Case(
             "build-isolation-torch",
