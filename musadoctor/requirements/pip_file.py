@@ -48,6 +48,7 @@ _FLAGS = (
 )
 _OLD_VALUED = ("--global-option", "--install-option")
 _OLD_FLAGS = ("--always-unzip", "--process-dependency-links")
+_KNOWN = frozenset((*VALUED, *_FLAGS, *_OLD_VALUED, *_OLD_FLAGS))
 _SHORT = {
     "-C": "--config-settings",
     "-c": "--constraint",
@@ -200,15 +201,19 @@ def _named(word: str) -> tuple[str, str, str]:
         if (name := _SHORT.get(word[:2])) is None:
             raise ValueError(f"no such option: {word[:2]}")
         return name, word[2:3], word[2:]
-    short, given, value = word.partition("=")
+    word, given, value = word.partition("=")
+    name = word if word in _KNOWN else _unabbreviated(word)
+    return ("--index-url" if name == "--pypi-url" else name), given, value
+
+
+def _unabbreviated(word: str) -> str:
     for names in ((*VALUED, *_FLAGS), (*_OLD_VALUED, *_OLD_FLAGS)):
-        fitting = [name for name in names if name.startswith(short)]
-        if short in fitting or len(fitting) == 1:
-            name = short if short in fitting else fitting[0]
-            return ("--index-url" if name == "--pypi-url" else name), given, value
+        fitting = [name for name in names if name.startswith(word)]
+        if len(fitting) == 1:
+            return fitting[0]
         if fitting:
-            raise ValueError(f"{short} may be {' or '.join(fitting)}")
-    raise ValueError(f"no such option: {short}")
+            raise ValueError(f"{word} may be {' or '.join(fitting)}")
+    raise ValueError(f"no such option: {word}")
 
 
 def _entries(line: str, where: str) -> Iterator[Entry]:
@@ -227,17 +232,16 @@ def _entries(line: str, where: str) -> Iterator[Entry]:
     except ValueError as error:
         yield _explained(line, Entry("unreadable", where, shown(line), reason=shown(str(error))))
         return
-    text = shown(line)
+    plain = all(option.name == "--hash" for option in found) and not ignored
+    text = shown(requirement if plain else line)
+    name = ""
     if requirement:
-        hashed = all(option.name == "--hash" for option in found)
-        made = entry_of(requirement, where, text=requirement if hashed else text)
+        made = entry_of(requirement, where, text=text)
         if made.kind == "unreadable":
             yield _explained(line, made)
             return
         yield made
         name = made.name
-    else:
-        name = ""
     for option in found:
         if option.name != "--hash":
             yield _of_option(option, where, text, name)
