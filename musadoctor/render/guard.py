@@ -71,7 +71,8 @@ def verdict(report: Report, requirements: Requirements) -> str:
     ]
     looked = f"{_number(len(requirements.entries), 'entry', 'entries')} in"
     where = f"{looked} {_number(len(read), 'file', 'files')}; {report.vantage.note}"
-    word = "Refused" if counted["error"] else "Not refused"
+    unread = len(read) < len(requirements.files)
+    word = "Refused" if counted["error"] else "Not cleared" if unread else "Not refused"
     return f"{word}: {', '.join(numbers) or 'nothing found'} ({where})"
 
 
@@ -100,7 +101,8 @@ def _lines(row: _Row, *, colour: bool, advised: set[tuple[str, str]]) -> Iterato
     if colour:
         severity = f"\x1b[{_COLOURS[severity]};1m{severity}\x1b[0m"
         where = f"\x1b[1m{where}\x1b[0m"
-    yield f"{where}: {severity}: {row.finding.message} [{row.check.id}]\n"
+    place = f"{where}: " if where else ""
+    yield f"{place}{severity}: {row.finding.message} [{row.check.id}]\n"
     fix = row.finding.fix
     if fix is None or (row.file, fix.text) in advised:
         return
