@@ -220,13 +220,16 @@ def requirements_lines(count: int, *, hashes: bool = False) -> str:
 def lock(size: int) -> Iterator[str]:
     """A uv.lock of ``size`` bytes."""
     yield 'version = 1\nrequires-python = ">=3.10"\n'
-    wheel = '    {{ url = "https://files.example.invalid/{0}/p-{0}.whl", hash = "sha256:{1}", size = 1 }},\n'
+    host, digest = "https://files.example.invalid", "0" * 64
     written = number = 0
     while written < size:
-        wheels = "".join(wheel.format(f"{number}-{n}", "0" * 64) for n in range(20))
+        wheels = "".join(
+            f'    {{ url = "{host}/{number}/{n}.whl", hash = "sha256:{digest}", size = 1 }},\n'
+            for n in range(20)
+        )
         block = (
             f'\n[[package]]\nname = "package-{number}"\nversion = "1.0"\n'
-            f'source = {{ registry = "https://index.example.invalid/simple" }}\nwheels = [\n{wheels}]\n'
+            f'source = {{ registry = "{host}/simple" }}\nwheels = [\n{wheels}]\n'
         )
         yield block
         written += len(block)

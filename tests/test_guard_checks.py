@@ -10,6 +10,7 @@ from musadoctor.api import Check, Entry, Finding, Requirements, RequirementsFile
 from musadoctor.guard.host import assumed
 from musadoctor.plugins import load_requirements
 from musadoctor.requirements.requirement import entry_of
+from musadoctor_checks.knowledge.requirements import package
 from musadoctor_checks.requirements import _classify
 
 A = assumed("musa=2.9.1.post1+musa5.2.0")
@@ -364,7 +365,7 @@ def test_a_musa_package_that_is_not_installed() -> None:
         ("'gpu' in extras", "lock", True),
     ],
 )
-def test_markers(marker: str, scope: str, holds: bool) -> None:
+def test_markers(marker: str, scope: str, *, holds: bool) -> None:
     made = line("torch==2.4.0", marker=marker, scope=scope)
     assert ids(made) == (["torch-pin-mismatch"] if holds else [])
 
@@ -545,8 +546,6 @@ def test_one_pass_serves_all_checks() -> None:
 
 @given(st.from_regex(r"[a-z]{1,12}(?:-[a-z]{1,12}){0,2}", fullmatch=True))
 def test_an_unknown_name_is_never_refused_for_the_name_alone(name: str) -> None:
-    from musadoctor_checks.knowledge.requirements import package
-
     if package(name, "pypi") is None and name not in {"torch", "torchvision", "torchaudio"}:
         assert ids(line(name)) == []
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from musadoctor.api import Entry, Requirements
+from musadoctor.api import Entry, Finding, Requirements
 from musadoctor.guard.host import assumed
 from musadoctor.plugins import load_requirements
 from musadoctor.requirements.requirement import entry_of, normalised
@@ -40,6 +40,7 @@ def said(entry: Entry) -> list[tuple[str, str]]:
         (check.id, finding.message)
         for check in CHECKS.values()
         for finding in check.function(requirements, STACK)
+        if isinstance(finding, Finding)
     ]
 
 

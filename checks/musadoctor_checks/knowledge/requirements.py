@@ -56,7 +56,7 @@ class _Table(NamedTuple):
 @functools.cache
 def packages() -> tuple[Package, ...]:
     """All rows, in the order of the file."""
-    text = cast("bytes", pkgutil.get_data(__package__, FILE)).decode()
+    text = cast("bytes", pkgutil.get_data("musadoctor_checks.knowledge", FILE)).decode()
     reader = csv.reader(text.splitlines())
     next(reader)
     return tuple(

@@ -223,9 +223,7 @@ def _brings_cuda(name: str, extra: str) -> bool:
 def _known(entry: Entry, row: Package, stack: Stack) -> Case | None:
     """A package that the table has a row for."""
     check = row.check
-    if check == "musa-native" and entry.name in stack.versions:
-        return vendor_pin(entry, stack)
-    if entry.name == "torch-musa" and (entry.specifier or entry.name not in stack.versions):
+    if entry.name == "torch-musa" or (check == "musa-native" and entry.name in stack.versions):
         return vendor_pin(entry, stack)
     if check == "torch-pinning-dependent" and "--no-deps" in entry.flags:
         check = "torch-pinning-no-deps"

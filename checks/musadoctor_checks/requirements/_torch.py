@@ -48,7 +48,7 @@ def family(entry: Entry, stack: Stack) -> Case:
         return Case(
             "build-isolation-torch",
             f"{asked} in build-system.requires: an isolated build downloads NVIDIA's torch",
-            Fix(f"install the project with --no-build-isolation, against the vendor's {entry.name}"),
+            Fix("install the project with --no-build-isolation, against the vendor's build"),
         )
     if entry.fresh or not stack.vendor:
         return _missing(entry, stack)
