@@ -242,7 +242,7 @@ _HARMLESS = _names("--help --version --dry-run --download-only --lock-only")
 _INDEXES = _names(
     "--index-url --extra-index-url --find-links --index --default-index --pypi-mirror --channel"
 )
-_ELSEWHERE = _names("--target --prefix --root --user")
+_ELSEWHERE = _names("--target --prefix --root")
 _UPDATES = frozenset({"update", "upgrade", "tool upgrade"})
 _REMOVES = frozenset({"uninstall", "remove"})
 
@@ -397,7 +397,7 @@ def entries(
 
     ``text`` is the command as written. ``fresh`` is of the place that it runs in: a command that
     makes an environment of its own is fresh everywhere. An entry's flags are the command's, and
-    ``--target``, ``--prefix``, ``--root`` or ``--user`` without their value.
+    ``--target``, ``--prefix`` or ``--root`` without its value.
     """
     if install.harmless or install.action.rpartition(" ")[2] in _REMOVES:
         return

@@ -24,10 +24,10 @@ def entries(document: Document) -> Iterator[Entry]:
     yield from _pdm(document)
     for name in table(document.get("tool", "hatch", "envs")):
         yield from _hatch_environment(document, name)
-    if found := table(document.get("tool", "pixi")):
+    if table(document.get("tool", "pixi")):
         from musadoctor.requirements import pixi  # noqa: PLC0415 - few projects need it
 
-        yield from pixi.entries(found, document.path, document.text)
+        yield from pixi.entries(document, "tool", "pixi")
 
 
 def _pdm(document: Document) -> Iterator[Entry]:
