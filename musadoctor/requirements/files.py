@@ -49,6 +49,7 @@ _READERS = {
     "pixi.lock": "pixi.read_lock",
     "conda environment": "conda.read",
     "conda-lock": "conda_lock.read",
+    "conda explicit": "conda_lock.read",
     "Dockerfile": "dockerfile.read",
     "shell script": "shell.read",
 }

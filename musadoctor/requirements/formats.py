@@ -60,6 +60,7 @@ _ALL_WITHIN = tuple(
     )
 )
 """What a file's first part holds, all of it, where its name does not tell."""
+_EXPLICIT = re.compile(r"^@EXPLICIT[ \t]*\r?$", re.MULTILINE)
 _CONDA_LIST = re.compile(r"\[|-[ \t]+(?!name:|repo:|\{)")
 _CONDA_KEY = "dependencies:"
 
@@ -79,7 +80,9 @@ def by_name(path: str) -> str:
 
 def by_content(text: str) -> str:
     """The form that a file's beginning shows; empty of none, and of a requirements file."""
-    head = text[:_HEAD]
+    head = text[:_HEAD].replace("\r\n", "\n")
+    if _EXPLICIT.search(head):
+        return "conda explicit"
     for patterns, form in _ALL_WITHIN:
         if all(pattern.search(head) for pattern in patterns):
             return form
@@ -90,7 +93,7 @@ def by_content(text: str) -> str:
 
 def of_named(path: str, text: str) -> str:
     """The form of a file that the user names; empty of one that cannot be a dependency file."""
-    if form := by_name(path) or by_content(text):
+    if form := _told(path, text):
         return form
     return "" if _suffix(path) in _OTHER_SUFFIXES else REQUIREMENTS
 
@@ -102,11 +105,19 @@ def may_be(path: str) -> bool:
 
 def of_found(path: str, text: str) -> str:
     """The form of a file that was come across; empty where it is no dependency file."""
-    form = by_name(path) or by_content(text)
+    form = _told(path, text)
     if form or _suffix(path) not in _LIST_SUFFIXES:
         return form
     folder = os.path.basename(os.path.dirname(path)).lower()
     return REQUIREMENTS if _LIST_NAME.search(folder) or _is_list(text) else ""
+
+
+def _told(path: str, text: str) -> str:
+    form = by_name(path)
+    # Conda's lists are often named like pip's.
+    if form == REQUIREMENTS and not _EXPLICIT.search(text[:_HEAD]):
+        return form
+    return by_content(text) if form in {"", REQUIREMENTS} else form
 
 
 def _suffix(path: str) -> str:
