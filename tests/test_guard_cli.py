@@ -127,8 +127,10 @@ def test_exit_codes(folder: Path, arguments: tuple[str, ...], code: int) -> None
         ((), "name files or folders to judge, or an installer's command after --"),
         (
             ("--assume", "cuda", "fine.txt"),
-            "--assume cuda: expected musa, musa=VERSION with the version of the vendor's torch, or"
-            " new",
+            (
+                "--assume cuda: expected musa, musa=VERSION with the version of the vendor's torch, or"
+                " new"
+            ),
         ),
         (
             ("--assume", "musa", "--python", "python3", "fine.txt"),
@@ -140,8 +142,10 @@ def test_exit_codes(folder: Path, arguments: tuple[str, ...], code: int) -> None
         ),
         (
             (*MUSA, "--select", "cuda-indx", "fine.txt"),
-            "'cuda-indx' is no check and no family; did you mean 'cuda-index'? (see musadoctor"
-            " list)",
+            (
+                "'cuda-indx' is no check and no family; did you mean 'cuda-index'? (see musadoctor"
+                " list)"
+            ),
         ),
         ((*MUSA, "--force", "fine.txt"), "--force says what --write may do; give both"),
         (
