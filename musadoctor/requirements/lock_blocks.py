@@ -16,7 +16,7 @@ _HEADER = re.compile(
     r"""
     ^[ \t]*
     (?: \[\[ [ \t]* (["']?) packages? \1 [ \t]* \]\]
-      | \[ \[? (?! [ \t]* ["']? packages? \b ) )
+      | (?: \[\[ | \[ (?!\[) ) (?! [ \t]* ["']? packages? \b ) )
     """,
     re.VERBOSE | re.MULTILINE,
 )
@@ -31,6 +31,16 @@ _NOT_READ = re.compile(
       (?: \n (?!\[) [^\n]* )*
     """,
     re.VERBOSE | re.MULTILINE,
+)
+_PLAIN_LINE = re.compile(
+    r"""
+    (?P<key> [\w-]+ ) [ ]=[ ] (?: "(?P<value> [^"\\]* )"
+      | \{ [ ] (?P<inner> [\w-]+ ) [ ]=[ ] "(?P<inner_value> [^"\\]* )" [ ] \} )
+    | (?: groups | optional ) [ ]=[ ] [\w\[", \]-]+
+    | \[\[packages?\]\]
+    |
+    """,
+    re.VERBOSE | re.ASCII,
 )
 _WHEEL = re.compile(
     r"""
@@ -65,7 +75,8 @@ def packages(path: str, text: str, *, fresh: bool) -> Iterator[Package | Entry]:
         if end - start > LARGEST_BLOCK and not _METADATA.match(text, start):
             reason = f"{end - start:,} characters of one package are more than is read"
             at = BrokenError(reason)
-            yield broken(path, text[start : start + 200], at, first=line + 1, fresh=fresh)
+            part = text[start : start + 200]
+            yield broken(path, part, at, first=line + 1, scope="lock", fresh=fresh)
         elif end > start and not _METADATA.match(text, start):
             yield from _block(path, text[start:end], line, fresh=fresh)
         line += text.count("\n", start, end)
@@ -81,8 +92,12 @@ def _ends(text: str) -> Iterator[int]:
 def _block(path: str, block: str, before: int, *, fresh: bool) -> Iterator[Package | Entry]:
     name = _NAME.search(block)
     within = block.count("\n", 0, name.start()) if name else 0
+    reduced = _NOT_READ.sub("", block)
+    if block.startswith("[[package") and (plain := _plain(reduced)):
+        yield Package(plain, f"{path}:{before + within + 1}", block)
+        return
     try:
-        tables = parse(_NOT_READ.sub("", block))
+        tables = parse(reduced)
     except BrokenError as error:
         at = BrokenError(str(error), within + 1 if name else error.line)
         yield broken(path, block, at, first=before + 1, scope="lock", fresh=fresh)
@@ -90,6 +105,21 @@ def _block(path: str, block: str, before: int, *, fresh: bool) -> Iterator[Packa
     for key in ("package", "packages"):
         for item in items(tables.get(key)):
             yield Package(table(item), f"{path}:{before + within + 1}", block)
+
+
+def _plain(block: str) -> Table | None:
+    """The table of a package of nothing but strings: most are, and the library takes ten times."""
+    made: dict[str, object] = {}
+    for line in block.split("\n"):
+        found = _PLAIN_LINE.fullmatch(line.rstrip("\r"))
+        if found is None:
+            return None
+        key, value, inner, inner_value = found.groups()
+        if key in made:
+            return None
+        if key:
+            made[key] = value if inner is None else {inner: inner_value}
+    return made
 
 
 def versions(text: str, start: int = 0) -> dict[tuple[str, str], str]:

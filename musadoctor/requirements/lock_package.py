@@ -6,12 +6,11 @@ from musadoctor.facts.requirements import Entry
 from musadoctor.requirements.dependency_table import (
     Place,
     address_of,
-    dependency,
     located,
     unreadable,
 )
 from musadoctor.requirements.lock_blocks import Package, either, satisfiable, versions
-from musadoctor.requirements.requirement import address, normalised, shown
+from musadoctor.requirements.requirement import address, entry_of, normalised, shown
 from musadoctor.requirements.toml_text import Table, is_table, items, string, table
 
 Versions = Mapping[tuple[str, str], str]
@@ -46,12 +45,13 @@ def entries(package: Package, known: Versions, seen: set[str], *, fresh: bool) -
     if folder in (".", "./"):  # the project that the lock is of
         return
     marker = _marker(package.table)
-    url = address_of({"path": folder} if folder else spec)
-    if url:
+    if url := address_of({"path": folder} if folder else spec):
         yield located(name, url, place)._replace(marker=marker)
-    else:
-        made = dependency(name, {"version": f"=={version}" if version else "*"}, place)
-        yield made._replace(marker=marker)
+        return
+    made = entry_of(text, place.where, scope="lock", fresh=fresh)
+    if made.kind != "requirement" or made.name != normalised(name) or made.marker or made.url:
+        made = unreadable(place, "neither a project's name nor a version")
+    yield made._replace(marker=marker)
 
 
 def _origin(package: Table) -> tuple[str, Table]:
@@ -60,7 +60,8 @@ def _origin(package: Table) -> tuple[str, Table]:
     if kind := string(source.get("type")):
         return _of_poetry(kind, source)
     if source:  # uv
-        return string(source.get("registry")), source
+        registry = string(source.get("registry"))
+        return registry, {} if registry else source
     if vcs := table(package.get("vcs")):  # PEP 751
         kind = string(vcs.get("type")) or "git"
         return "", {kind: vcs.get("url") or vcs.get("path"), "rev": vcs.get("commit-id")}
@@ -71,7 +72,8 @@ def _origin(package: Table) -> tuple[str, Table]:
                 "url": found.get("url"),
                 "directory" if key == "directory" else "path": path,
             }
-    return string(package.get("index")), package  # pdm, PEP 751
+    index = string(package.get("index"))  # PEP 751
+    return index, {} if index else package  # pdm
 
 
 def _of_poetry(kind: str, source: Table) -> tuple[str, Table]:

@@ -97,10 +97,10 @@ def _collect(  # noqa: C901 - one case a form of syntax
             ast.AnnAssign(target=target, value=ast.expr() as value)
             | ast.AugAssign(target=target, value=value)
             | ast.NamedExpr(target=target, value=value)
-            | ast.For(target=target, iter=value)
-            | ast.comprehension(target=target, iter=value)
         ):
             _assign(module, target, value)
+        case ast.For(target=target, iter=value) | ast.comprehension(target=target, iter=value):
+            _assign(module, target, ast.copy_location(ast.Starred(value), value))
         case ast.Call(func=ast.Attribute(value=target, attr=name), args=args) if name in _ADDED:
             for added in args[_ADDED[name] : _ADDED[name] + 1]:
                 _assign(module, target, added)
@@ -180,14 +180,12 @@ def _leaves(
         for key, value in zip(node.keys, node.values, strict=True):
             yield from _leaves(module, value, _scope(module, scope, key), seen)
         return
-    name = ""
-    if isinstance(node, ast.Call):
-        name = _called(node)
-        for word in node.keywords if scope == "extra" else []:
+    if isinstance(node, ast.DictComp):
+        scope = _scope(module, scope, node.key)
+    if isinstance(node, ast.Call) and scope == "extra":
+        for word in node.keywords:
             yield from _leaves(module, word.value, f"extra:{word.arg}", seen)
-    elif isinstance(node, ast.Name):
-        name = node.id
-    if name in module.assigned:
+    if name := _reference(module, node):
         if (name, scope) in seen:
             return
         seen.add((name, scope))
@@ -199,7 +197,20 @@ def _leaves(
             yield from _leaves(module, part, scope, seen)
 
 
-def _parts(  # noqa: C901, PLR0911 - one case a form of syntax
+def _reference(module: _Module, node: ast.expr) -> str:
+    """What names a part of the file that could lead back to itself; empty where nothing does."""
+    match node:
+        case ast.Name(id=name) if name in module.assigned:
+            return name
+        case ast.Call() if (name := _called(node)) in module.assigned:
+            return name
+        case ast.Subscript(value=ast.Name(id=name), slice=ast.Constant(value=key)):
+            return f"{name}[{key!r}]"
+        case _:
+            return ""
+
+
+def _parts(  # noqa: C901, PLR0911, PLR0912 - one case a form of syntax
     module: _Module, node: ast.expr
 ) -> list[ast.expr] | None:
     """What an expression's items come from; ``None`` of one that is an item, or unknown."""
@@ -210,8 +221,12 @@ def _parts(  # noqa: C901, PLR0911 - one case a form of syntax
             return parts
         case ast.BinOp(op=ast.Add()):
             return _added(node)
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return [left, right]
         case ast.IfExp(body=body, orelse=orelse):
             return [body, orelse]
+        case ast.Subscript(value=ast.Name(id=name) as whole, slice=ast.Constant(value=key)):
+            return _items(module, name, key) or [whole]
         case ast.Starred(value=value) | ast.Subscript(value=value):
             return [value]
         case ast.ListComp() | ast.SetComp() | ast.GeneratorExp():
@@ -226,6 +241,17 @@ def _parts(  # noqa: C901, PLR0911 - one case a form of syntax
             return []
         case _:
             return None
+
+
+def _items(module: _Module, name: str, key: object) -> list[ast.expr]:
+    """What a dictionary of that name has under a key."""
+    return [
+        value
+        for one in module.assigned.get(name, ())
+        if isinstance(one, ast.Dict)
+        for found, value in zip(one.keys, one.values, strict=True)
+        if isinstance(found, ast.Constant) and found.value == key
+    ]
 
 
 def _added(node: ast.expr) -> list[ast.expr]:
@@ -336,7 +362,7 @@ def _extensions(module: _Module, tree: ast.Module) -> Iterator[Entry]:
                 continue
         for word in _EXTENSION.findall(words):
             seen[word] = min(node.lineno, seen.get(word, node.lineno))
-    for word, number in seen.items():
+    for word, number in sorted(seen.items()):
         text = shown(module.lines[number - 1])
         name = _EXTENSION_NAMES.get(word, word)
         yield Entry("extension", f"{module.path}:{number}", text, name=name)
