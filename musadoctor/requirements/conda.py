@@ -6,6 +6,7 @@ After conda's documentation, "Managing environments". Platform selectors, ``# [l
 
 import re
 from collections.abc import Iterator
+from functools import cache
 
 from musadoctor.facts.requirements import Entry
 from musadoctor.requirements import pip_file
@@ -47,6 +48,7 @@ def read(path: str, text: str) -> Iterator[Entry]:
         yield from _environment(path, lines, document)
 
 
+@cache
 def platform_marker(platform: str) -> str:
     """A marker of conda's platforms, ``linux-64``, ``osx-arm64``; empty of all others."""
     system, _, machine = platform.partition("-")

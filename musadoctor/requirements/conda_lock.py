@@ -16,6 +16,7 @@ from musadoctor.requirements.yaml_text import Node, load, nodes
 
 _EXPLICIT = re.compile(r"^@EXPLICIT[ \t]*\r?$", re.MULTILINE)
 _PIP = re.compile(r"#[ \t]+pip[ \t]+(?P<requirement>.+?)(?:[ \t]+--hash=\S+)*[ \t]*")
+_KEYS = frozenset({"name", "version", "manager", "platform", "url"})
 _PACKAGES = re.compile(r"^package:", re.MULTILINE)
 
 
@@ -27,12 +28,11 @@ def read(path: str, text: str) -> Iterator[Entry]:
     packages = _PACKAGES.search(text)
     yield from _channels(path, text[: packages.start()] if packages else text)
     try:
-        for node in nodes(text, "package"):
+        for node in nodes(text, "package", _KEYS):
             if isinstance(node, Node):
                 yield _package(path, node)
             else:
-                broken_text, error, line = node
-                yield broken(path, broken_text, error, first=line, scope="lock", fresh=True)
+                yield broken(path, node.text, node.error, first=node.line, scope="lock", fresh=True)
     except BrokenError as error:
         yield broken(path, text, error, scope="lock", fresh=True)
 
@@ -67,7 +67,7 @@ def _package(path: str, package: Node) -> Entry:
         text = shown(f"{name} {version}")
         return made._replace(kind="requirement", name=normalised(name), text=text)
     if file := package_file(url, made):
-        made = made._replace(build=file.build, url=file.url.rpartition("/")[0])
+        made = made._replace(build=file.build, url=file.url)
     return made._replace(text=shown(f"{name} {version} {made.build}"))
 
 

@@ -4,6 +4,7 @@ After conda's documentation, "Package match specifications".
 """
 
 import re
+from functools import lru_cache
 
 from musadoctor.facts.requirements import Entry
 from musadoctor.requirements.pip_file import PLACEHOLDER
@@ -58,9 +59,9 @@ def spec_entry(spec: str, where: str, *, text: str = "") -> Entry:
 
 
 def package_file(url: str, made: Entry) -> Entry | None:
-    """``made`` with name, version and build of a package's URL or path; ``None`` if it is none."""
-    shortened = url.partition("#")[0]
-    file = _FILE.fullmatch(shortened.rpartition("/")[2]) if len(url) <= LONGEST else None
+    """``made`` with what the URL or path of a package's file says; ``None`` if it is none."""
+    folder, _, name = url.partition("#")[0].rpartition("/")
+    file = _FILE.fullmatch(name) if len(url) <= LONGEST else None
     if file is None:
         return None
     return made._replace(
@@ -68,10 +69,11 @@ def package_file(url: str, made: Entry) -> Entry | None:
         name=file["name"].lower(),
         specifier=f"=={file['version']}",
         build=file["build"],
-        url=channel_name(shortened),
+        url=channel_name(folder),
     )
 
 
+@lru_cache(maxsize=1024)
 def channel_name(channel: str) -> str:
     """A channel's name or address, without the token that conda has in its path."""
     return address(_TOKEN.sub("", channel.strip())).rstrip("/")

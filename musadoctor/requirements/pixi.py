@@ -6,6 +6,7 @@ After pixi's reference of its manifest and of its lock, versions 4 to 6; no olde
 import re
 import shlex
 from collections.abc import Iterator
+from functools import lru_cache
 
 from musadoctor.facts.requirements import Entry
 from musadoctor.requirements import shell
@@ -38,6 +39,7 @@ Keys = tuple[str, ...]
 _CONDA_TABLES = ("dependencies", "host-dependencies", "build-dependencies", "run-dependencies")
 _INDEX_OPTIONS = ("index-url", "extra-index-urls", "find-links")
 _ITSELF = frozenset({".", "./"})
+_KEYS = frozenset({"name", "version", "kind", "conda", "pypi", "url", "path"})
 _PACKAGES = re.compile(r"^packages:", re.MULTILINE)
 _LOCK_LINE = re.compile(
     r"""
@@ -51,6 +53,9 @@ _LOCK_LINE = re.compile(
 _WHEEL_PLATFORM = re.compile(
     r"-(?P<system>win|macosx|\w*linux)[a-z0-9_.]*?(?P<machine>_aarch64|_arm64|_x86_64|_ppc64le)?\.whl$"
 )
+_PLAIN_WHEEL = re.compile(r"https?://[^%+#@?]+\.whl")
+"""A wheel's address whose version has no label, which a package's own version may leave out."""
+_NAMELESS = "a package without a name"
 _WHEEL_SYSTEMS = {"win": "win32", "macosx": "darwin"}
 
 
@@ -81,12 +86,11 @@ def read_lock(path: str, text: str) -> Iterator[Entry]:
     packages = _PACKAGES.search(text)
     yield from _environments(path, text[: packages.start()] if packages else text)
     try:
-        for node in nodes(text, "packages"):
+        for node in nodes(text, "packages", _KEYS):
             if isinstance(node, Node):
                 yield from _package(path, node)
             else:
-                piece, error, line = node
-                yield broken(path, piece, error, first=line, scope="lock", fresh=True)
+                yield broken(path, node.text, node.error, first=node.line, scope="lock", fresh=True)
     except BrokenError as error:
         yield broken(path, text, error, scope="lock", fresh=True)
 
@@ -214,7 +218,7 @@ def _package(path: str, package: Node) -> Iterator[Entry]:
         pypi = package.get("url").text or package.get("path").text
     else:
         conda = conda or package.get("url").text
-    made = Entry("conda", where, shown(conda or pypi), scope="lock", fresh=True)
+    made = Entry("conda", where, "", scope="lock", fresh=True)
     if conda or not pypi:
         yield _of_conda(package, conda, made)
     elif pypi not in _ITSELF:
@@ -223,41 +227,42 @@ def _package(path: str, package: Node) -> Iterator[Entry]:
 
 def _of_conda(package: Node, url: str, made: Entry) -> Entry:
     if file := package_file(url, made):
-        folder = file.url.rpartition("/")[0]
         text = shown(f"{file.name} {file.specifier.lstrip('=')} {file.build}")
-        marker = platform_marker(folder.rpartition("/")[2])
-        return file._replace(text=text, url=folder, marker=marker)
-    name = package.get("name").text
+        return file._replace(text=text, marker=platform_marker(file.url.rpartition("/")[2]))
+    name, version = package.get("name").text, package.get("version").text
     if not name:
-        return made._replace(kind="unreadable", reason="a package without a name")
-    made = made._replace(name=name.lower(), url=address(url))
-    version = package.get("version").text
+        return made._replace(kind="unreadable", text=shown(url), reason=_NAMELESS)
+    made = made._replace(text=shown(f"{name} {version or url}"), name=name.lower())
     if url:
-        return made._replace(kind="source")
-    return made._replace(specifier=f"=={version}", text=shown(f"{name} {version}"))
+        return made._replace(kind="source", url=address(url))
+    return made._replace(specifier=f"=={version}")
 
 
 def _of_pypi(package: Node, url: str, made: Entry) -> Entry:
-    found = entry_of(url, made.where, scope="lock", fresh=True)
-    name = normalised(package.get("name").text) or found.name
-    if found.kind == "source":
-        return found._replace(name=name)
-    version = package.get("version").text
-    specifier = found.specifier or f"=={version}"
+    name, version = normalised(package.get("name").text), package.get("version").text
+    if not name or not version or not _PLAIN_WHEEL.fullmatch(url):
+        found = entry_of(url, made.where, scope="lock", fresh=True)
+        if found.kind == "source":
+            return found._replace(name=name or found.name)
+        name, version = name or found.name, found.specifier.lstrip("=") or version
     if not name:
-        return made._replace(kind="unreadable", reason="a package without a name")
-    text = shown(f"{name} {specifier.lstrip('=')}")
-    marker = _wheel_marker(url)
+        return made._replace(kind="unreadable", text=shown(url), reason=_NAMELESS)
     return made._replace(
-        kind="requirement", name=name, specifier=specifier, text=text, marker=marker
+        kind="requirement",
+        name=name,
+        specifier=f"=={version}",
+        text=shown(f"{name} {version}"),
+        marker=_wheel_marker(url),
     )
+
+
+@lru_cache(maxsize=1024)
+def _marker_of(system: str, machine: str) -> str:
+    marker = f'sys_platform == "{_WHEEL_SYSTEMS.get(system, "linux")}"'
+    return f'{marker} and platform_machine == "{machine}"' if machine else marker
 
 
 def _wheel_marker(url: str) -> str:
     """The platform that a wheel is for; empty for any."""
     found = _WHEEL_PLATFORM.search(url.partition("#")[0])
-    if found is None:
-        return ""
-    system = f'sys_platform == "{_WHEEL_SYSTEMS.get(found["system"], "linux")}"'
-    machine = (found["machine"] or "").lstrip("_")
-    return f'{system} and platform_machine == "{machine}"' if machine else system
+    return _marker_of(found["system"], (found["machine"] or "").lstrip("_")) if found else ""

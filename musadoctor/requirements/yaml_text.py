@@ -6,6 +6,7 @@ costs no stack.
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple, cast
 
 from musadoctor.requirements.broken import BrokenError
@@ -15,7 +16,16 @@ LARGEST = 2_000_000
 DEEPEST = 50
 _PIECE = 1 << 16
 
-_ITEM = re.compile(r"^(?P<indent> *)- ", re.MULTILINE)
+_ITEM = re.compile(r"(?P<indent> *)- ")
+_WORD = re.compile(
+    r"""
+    (?: [ \t]+ (?: (?P<plain> [\w./+][^\s'"#&*{}\[\]|>`]* )
+                | (?P<sign>['"]) (?P<quoted> [^'"\\\n]* ) (?P=sign) ) )?
+    \s*
+    """,
+    re.VERBOSE | re.ASCII,
+)
+"""What may follow a key's colon so that it can be taken as it is."""
 
 
 class Node(NamedTuple):
@@ -48,6 +58,14 @@ class Node(NamedTuple):
 
 
 NOTHING = Node("", 0)
+
+
+class BrokenPiece(NamedTuple):
+    """A part of a list that cannot be read."""
+
+    text: str
+    error: BrokenError
+    line: int
 
 
 class _Event(NamedTuple):
@@ -114,31 +132,63 @@ def pieces(text: str, key: str) -> Iterator[tuple[str, int]]:
     yield text[at:], line
 
 
-def nodes(text: str, key: str) -> Iterator[Node | tuple[str, BrokenError, int]]:
-    """The items of a top-level list, however long; of what is broken text, error and line.
+def nodes(text: str, key: str, wanted: frozenset[str]) -> Iterator[Node | BrokenPiece]:
+    """The items of a top-level list of tables, however long, with the wanted keys of each.
 
     Raises:
-        BrokenError: the text is not written item by item, and is no YAML or too large.
+        BrokenError: the list is not written item by item, and the text is no YAML or too large.
     """
     none = True
     for piece, line in pieces(text, key):
         none = False
-        yield from _of_piece(piece, line)
+        yield from _plain_tables(piece, line, wanted) or _of_piece(piece, line)
     if none:
         for document in load(text):
             yield from document.get(key).items
 
 
-def _of_piece(piece: str, line: int) -> Iterator[Node | tuple[str, BrokenError, int]]:
+def _plain_tables(piece: str, line: int, wanted: frozenset[str]) -> list[Node]:
+    """The tables of a piece, of which only the lines with wanted keys are looked at.
+
+    Nothing where one of those holds more than a plain word: then the library has to read it all.
+    """
+    indent = _indent(piece)
+    found: list[Node] = []
+    at = 0
+    for match in _key_lines(indent).finditer(piece):
+        if not match["item"] and match["key"] not in wanted:
+            continue
+        line, at = line + piece.count("\n", at, match.start()), match.start()
+        if match["item"]:
+            found.append(Node({}, line))
+        if match["key"] in wanted:
+            word = _WORD.fullmatch(match["rest"])
+            if not found or not word:
+                return []
+            found[-1].table[match["key"]] = Node(word["quoted"] or word["plain"] or "", line)
+    regular = len(found) == len(_items(indent).findall(piece))
+    return found if regular else []
+
+
+@cache
+def _key_lines(indent: str) -> re.Pattern[str]:
+    line = r"(?:(?P<item>- )| {2})(?P<key>[\w-]+):(?P<rest>[^\n]*)"
+    return re.compile(rf"^{indent}{line}", re.MULTILINE | re.ASCII)
+
+
+@cache
+def _items(indent: str) -> re.Pattern[str]:
+    return re.compile(rf"^{indent}-(?=[ \n])", re.MULTILINE)
+
+
+def _of_piece(piece: str, line: int) -> Iterator[Node | BrokenPiece]:
     try:
         for document in load(piece, line):
             yield from document.items
     except BrokenError as error:
-        begins = [
-            found.start() for found in _ITEM.finditer(piece) if found["indent"] == _indent(piece)
-        ]
+        begins = [found.start() for found in _items(_indent(piece)).finditer(piece)]
         if len(begins) <= 1:
-            yield piece, error, line
+            yield BrokenPiece(piece, error, line)
             return
         for start, stop in zip(begins, [*begins[1:], len(piece)], strict=True):
             yield from _of_piece(piece[start:stop], line + piece.count("\n", 0, start))
