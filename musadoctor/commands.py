@@ -148,3 +148,14 @@ def pip_plan(own: str, python: str, arguments: tuple[str, ...], constraints: str
         *("--constraint", "/dev/stdin", *arguments),
     )
     return made._replace(given=constraints or "\n", room=LONGEST_PLAN)
+
+
+def poetry_environment(program: str, project: str) -> Command:
+    """The folder of the environment that poetry would install into; nothing where it has none."""
+    where = ("--directory", project) if project else ()
+    return _tool(program, *where, "--no-interaction", "env", "info", "--path")
+
+
+def pipenv_environment(program: str) -> Command:
+    """The folder of the environment that pipenv would install into; nothing where it has none."""
+    return _tool(program, "--venv")

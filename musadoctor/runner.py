@@ -125,6 +125,40 @@ def _holding(text: str) -> int:
     return descriptor
 
 
+def stand_by(argv: Sequence[str], changes: Mapping[str, str]) -> int | str:
+    """Run the user's own program with this process's streams; its exit code, or why not started.
+
+    What ends musadoctor ends the program: SIGTERM and SIGHUP are passed on, and an interrupt from
+    the terminal reaches it without our help. A program that a signal ended has the exit code that
+    a shell would tell, 128 and the signal's number.
+    """
+    started: list[subprocess.Popen[bytes]] = []
+
+    def pass_on(number: int, _frame: object) -> None:
+        for process in started:
+            process.send_signal(number)
+
+    # A handler, not SIG_IGN, for that the program would inherit.
+    handlers = {signal.SIGINT: lambda *_: None, signal.SIGTERM: pass_on, signal.SIGHUP: pass_on}
+    ignored = {number for number in handlers if signal.getsignal(number) == signal.SIG_IGN}
+    before = {
+        number: signal.signal(number, handler)
+        for number, handler in handlers.items()
+        if number not in ignored
+    }
+    try:
+        process = subprocess.Popen(argv, env={**os.environ, **changes})  # noqa: S603 - as asked for
+        started.append(process)
+        code = process.wait()
+    except (OSError, ValueError) as error:
+        number = error.errno if isinstance(error, OSError) else None
+        return f"{argv[0]}: {os.strerror(number) if number else error}"
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return code if code >= 0 else 128 - code
+
+
 def _close(descriptors: Sequence[int]) -> None:
     for descriptor in descriptors:
         os.close(descriptor)

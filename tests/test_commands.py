@@ -44,6 +44,10 @@ BUILDERS = {
         *("--use-feature=fast-deps", "--disable-pip-version-check", "--retries", "1"),
         *("--constraint", "/dev/stdin", "ARGUMENT"),
     ),
+    "poetry_environment": (
+        *("{}", "--directory", "PROJECT", "--no-interaction", "env", "info", "--path"),
+    ),
+    "pipenv_environment": ("{}", "--venv"),
 }
 PLANS = {"uv_plan", "pip_plan"}
 """What asks an index, and reads constraints."""
@@ -58,6 +62,7 @@ def built(name: str) -> Command:
         "python": "PROGRAM",
         "source": "SOURCE",
         "own": "OWN",
+        "project": "PROJECT",
         "arguments": ("ARGUMENT",),
         "constraints": "torch==2.5.0",
     }
@@ -213,8 +218,8 @@ EXPECTED = {
         *("os.listdir", "os.lstat", "os.open", "os.path.realpath", "os.stat", "os.uname"),
     },
     "musadoctor/runner.py": {
-        *("open()", "os.kill", "os.killpg", "os.listdir", "resource", "selectors", "signal"),
-        "subprocess",
+        *("open()", "os.environ", "os.kill", "os.killpg", "os.listdir", "resource", "selectors"),
+        *("signal", "subprocess"),
     },
     "musadoctor/commands.py": {"Command()"},
     # What the user names: the file to write, the recording to read.
@@ -225,6 +230,13 @@ EXPECTED = {
     "musadoctor/requirements/files.py": {
         *("importlib.import_module", "item.is_dir", "open()", "os.open", "os.path.isdir"),
         *("os.path.isfile", "os.path.islink", "os.path.realpath", "os.scandir", "os.stat"),
+    },
+    # What holds the vendor's builds: for one command, and in an environment for good.
+    "musadoctor/guard/intercept.py": {"open()", "tempfile"},
+    "musadoctor/guard/protect.py": {
+        *("importlib.import_module", "open()", "os.makedirs", "os.path.exists", "os.path.isdir"),
+        *("os.path.isfile", "os.path.lexists", "os.path.realpath", "os.replace", "os.rmdir"),
+        *("os.stat", "os.unlink", "tempfile"),
     },
     # Our own installation.
     "musadoctor/plugins.py": {"importlib.import_module", "open()", "os.listdir"},
