@@ -49,7 +49,6 @@ def judge(
             },
             "stack": encode(stack),
             "resolution": encode(resolution),
-            "resolution": encode(resolution),
         },
         bugs=tuple(
             Bug(f"check {result.check.id}", result.traceback)

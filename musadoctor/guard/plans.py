@@ -74,7 +74,7 @@ def pip_plan_of(text: str, stack: Stack) -> Plan:
             normalised(item["name"]): cast("list[str]", item.get("requires_dist") or [])
             for item in items
         }
-    except (KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"no installation report: {error!r}") from error
     changes = {name: (stack.versions.get(name, ""), version) for name, version in planned.items()}
     return Plan(changes, tuple(dict.fromkeys(_edges(wanted, stack))))

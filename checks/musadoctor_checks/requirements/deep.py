@@ -42,34 +42,26 @@ def torch_replaced_by_resolver(resolution: Resolution | Absent | Unknown) -> Jud
         # resolution-incomplete says so, and the verdict on the lines themselves stands.
         yield Absent(str(resolution))
         return
-    for head in resolution.replacements:
-        if not _follows(head, resolution.replacements):
-            yield Finding(_message(head, resolution), head.where, _fix(head))
+    by_line: dict[tuple[str, str], list[Replacement]] = {}
+    for one in resolution.replacements:
+        by_line.setdefault((one.where, one.chain[0]), []).append(one)
+    for found in by_line.values():
+        # torch is what the others follow.
+        head, *others = sorted(found, key=lambda one: (one.name != "torch", len(one.chain)))
+        yield Finding(_message(head, others, resolution.resolver), head.where, _fix(head))
 
 
-def _follows(one: Replacement, others: tuple[Replacement, ...]) -> bool:
-    """Whether it is replaced because another one of the same requirement's is."""
-    return any(
-        other.name in one.chain[:-1] and other.where == one.where and other is not one
-        for other in others
-    )
-
-
-def _message(head: Replacement, resolution: Resolution) -> str:
+def _message(head: Replacement, others: list[Replacement], resolver: str) -> str:
     chain = " -> ".join(head.chain)
     if not head.installed:
-        return f"{chain} would come, which is not the vendor's build ({resolution.resolver})"
+        return f"{chain} would come, which is not the vendor's build ({resolver})"
     did = "replace" if head.planned else "remove"
     with_it = [
-        f"{other.name} {other.installed}" + (f" by {other.planned}" if other.planned else "")
-        for other in resolution.replacements
-        if other.where == head.where and head.name in other.chain[:-1]
+        f"{one.name} {one.installed}" + (f" by {one.planned}" if one.planned else "")
+        for one in others
     ]
     more = f", and with it {', '.join(with_it)}" if with_it else ""
-    return (
-        f"{chain} would {did} the vendor's {head.name} {head.installed}{more}"
-        f" ({resolution.resolver})"
-    )
+    return f"{chain} would {did} the vendor's {head.name} {head.installed}{more} ({resolver})"
 
 
 def _fix(head: Replacement) -> Fix:
