@@ -26,7 +26,8 @@ class Install(NamedTuple):
     """``install``, ``sync``, ``uninstall``, ``add``, ``run``, ``tool install``, ``env create``,
     ...; empty where the command names none."""
     program: tuple[str, ...]
-    """The words before the action: ``sudo python3.10 -m pip``, ``conda run -n gpu pip``."""
+    """The words before the action, without the tool's options: ``sudo python3.10 -m pip``,
+    ``conda run -n gpu pip``."""
     python: str = ""
     """The interpreter that it installs into, where the command names one: ``python3.10`` of
     ``python3.10 -m pip``, ``/opt/venv/bin/python3`` of ``/opt/venv/bin/pip``, the value of
@@ -501,7 +502,7 @@ def _at_version(requirement: str) -> str:
     if not found:
         return requirement
     version = "" if found["version"] == "latest" else pep440(found["version"])
-    return requirement if version is None else f"{found['name']}{version}"
+    return f"{found['name']} {found['version'] if version is None else version}"
 
 
 def _index_url(value: str) -> str:
