@@ -5,13 +5,16 @@ from collections.abc import Mapping
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from packaging.markers import Marker
 
 from musadoctor.api import Check, Entry, Finding, Requirements, RequirementsFile, Stack
 from musadoctor.guard.host import assumed
 from musadoctor.plugins import load_requirements
 from musadoctor.requirements.requirement import entry_of
-from musadoctor_checks.knowledge.requirements import package
 from musadoctor_checks.requirements import _classify
+from musadoctor_checks.requirements._case import REFUSED
+from musadoctor_checks.requirements._known import package
+from musadoctor_checks.requirements._markers import plain
 
 A = assumed("musa=2.9.1.post1+musa5.2.0")
 B = assumed("musa=2.5.0")
@@ -58,7 +61,7 @@ def ids(*entries: Entry, stack: Stack = A) -> list[str]:
 
 def test_what_is_refused_is_what_errors_say() -> None:
     errors = {check.id for check in CHECKS.values() if check.severity == "error"}
-    assert errors == _classify.REFUSED
+    assert errors == REFUSED
 
 
 # README of the findings, section 1: tried with real pip and stand-in wheels, or with packaging.
@@ -363,11 +366,38 @@ def test_a_musa_package_that_is_not_installed() -> None:
         ("extra == 'cpu'", "extra:gpu", False),
         ("extra == 'gpu' and sys_platform == 'win32'", "", False),
         ("'gpu' in extras", "lock", True),
+        ("python_version == '3.10.*'", "", True),
+        ("implementation_name == 'pypy'", "", False),
+        ("platform_machine >= 'z'", "", False),
+        ("(sys_platform == 'win32')", "", False),
+        ("sys_platform == 'win32' or python_version < '3.11'", "", True),
     ],
 )
 def test_markers(marker: str, scope: str, *, holds: bool) -> None:
     made = line("torch==2.4.0", marker=marker, scope=scope)
     assert ids(made) == (["torch-pin-mismatch"] if holds else [])
+
+
+CLAUSE = st.builds(
+    lambda name, operator, value, quote: f"{name} {operator} {quote}{value}{quote}",
+    st.sampled_from(["python_version", "python_full_version", "sys_platform", "os_name"]),
+    st.sampled_from(["==", "!=", "<", "<=", ">", ">="]),
+    st.sampled_from(["3", "3.1", "3.10", "3.10.0", "3.10.0.0", "3.11", "4", "linux", "nt", ""]),
+    st.sampled_from("'\""),
+)
+
+
+@given(st.lists(st.tuples(CLAUSE, st.sampled_from([" and ", " or "])), min_size=1, max_size=4))
+def test_markers_that_are_compared_without_packaging(clauses: list[tuple[str, str]]) -> None:
+    marker = "".join(part for clause in clauses for part in clause).removesuffix(clauses[-1][1])
+    answer = plain(marker, A.markers)
+    if answer is not None:
+        assert answer == Marker(marker).evaluate(dict(A.markers))
+
+
+def test_a_release_that_is_no_number_is_left_to_packaging() -> None:
+    assert plain("python_version >= '3'", {"python_version": "3.14.0rc1"}) is None
+    assert plain("python_version >= '" + "9" * 5000 + "'", A.markers) is None
 
 
 def test_a_marker_that_is_none() -> None:

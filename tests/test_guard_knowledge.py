@@ -9,7 +9,7 @@ from musadoctor.api import Entry, Finding, Requirements
 from musadoctor.guard.host import assumed
 from musadoctor.plugins import load_requirements
 from musadoctor.requirements.requirement import entry_of, normalised
-from musadoctor_checks.knowledge.requirements import GENERAL, Package, package, packages
+from musadoctor_checks.requirements._known import GENERAL, Package, package, packages
 
 ROWS = packages()
 STACK = assumed("musa")

@@ -5,6 +5,35 @@ from typing import NamedTuple
 from musadoctor.api import Entry, Fix
 
 INDEX = "the Moore Threads package index"
+REFUSED = frozenset({
+    "conda-cuda",
+    "conda-cuda-build",
+    "conda-cuda-channel",
+    "conda-torch",
+    "cuda-base-image",
+    "cuda-build-flag",
+    "cuda-ext-build",
+    "cuda-extra",
+    "cuda-index",
+    "cuda-local-version",
+    "cuda-only-package",
+    "cuda-system-requirement",
+    "cuda-wheel-url",
+    "foreign-index",
+    "foreign-local-version",
+    "foreign-wheel-url",
+    "include-refused",
+    "nvidia-runtime",
+    "other-accelerator",
+    "script-install",
+    "torch-missing-vendor",
+    "torch-pin-mismatch",
+    "torch-pinning-dependent",
+    "torch-source-url",
+    "unparsable-torch",
+    "upgrade-flag",
+})  # fmt: skip
+"""The checks of severity error."""
 
 
 class Case(NamedTuple):

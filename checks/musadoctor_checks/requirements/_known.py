@@ -1,4 +1,4 @@
-"""What is known of packages by name, for the guard: the rows of ``requirements.csv``.
+"""What is known of packages by name: the rows of ``knowledge/requirements.csv``.
 
 CSV, because TOML of as many rows takes 25 ms to read. A name with ``*`` is a kind of names;
 a kind is asked only for names that no row has, the first that fits.
@@ -15,7 +15,7 @@ import pkgutil
 import re
 from typing import NamedTuple, cast
 
-FILE = "requirements.csv"
+FILE = "knowledge/requirements.csv"
 GENERAL = "general knowledge"
 
 
@@ -49,14 +49,14 @@ class Package(NamedTuple):
 class _Table(NamedTuple):
     named: dict[str, Package]
     kinds: list[Package]
-    any_kind: re.Pattern[str]
-    """Fits what one of the kinds fits: most names are of none."""
+    cores: frozenset[str]
+    """Of each kind the longest text without a wildcard: most names have none of them."""
 
 
 @functools.cache
 def packages() -> tuple[Package, ...]:
     """All rows, in the order of the file."""
-    text = cast("bytes", pkgutil.get_data("musadoctor_checks.knowledge", FILE)).decode()
+    text = cast("bytes", pkgutil.get_data("musadoctor_checks", FILE)).decode()
     reader = csv.reader(text.splitlines())
     next(reader)
     return tuple(
@@ -69,8 +69,8 @@ def packages() -> tuple[Package, ...]:
 def _table(ecosystem: str) -> _Table:
     rows = [row for row in packages() if row.ecosystem == ecosystem]
     kinds = [row for row in rows if row.is_kind]
-    patterns = "|".join(fnmatch.translate(row.name) for row in kinds)
-    return _Table({row.name: row for row in rows}, kinds, re.compile(patterns))
+    cores = frozenset(max(re.split(r"\*|\[.*?\]", row.name), key=len) for row in kinds)
+    return _Table({row.name: row for row in rows}, kinds, cores)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -79,6 +79,6 @@ def package(name: str, ecosystem: str) -> Package | None:
     table = _table(ecosystem)
     if row := table.named.get(name):
         return row
-    if not table.any_kind.match(name):
+    if not any(core in name for core in table.cores):
         return None
-    return next(row for row in table.kinds if fnmatch.fnmatchcase(name, row.name))
+    return next((row for row in table.kinds if fnmatch.fnmatchcase(name, row.name)), None)
