@@ -188,12 +188,18 @@ def _numbered(text: str, start: int, line: int, parts: _Inner) -> tuple[tuple[st
 def word_list(text: str, values: Variables) -> list[str]:
     """The words of a text that only blanks end, as of a Dockerfile's ``ENV``: none is split."""
     words: list[str] = []
-    at = _after_blanks(text, 0)
+    at = _after_lines(text, 0)
     while at < len(text):
         fields, at = _word(text, at, values, [], ends=_BLANKS)
         words += fields
-        at = max(_after_blanks(text, at), at + text.startswith("\n", at))
+        at = _after_lines(text, at)
     return words
+
+
+def _after_lines(text: str, at: int) -> int:
+    while (after := _after_blanks(text, at)) < len(text) and text[after] == "\n":
+        at = after + 1
+    return after
 
 
 def substituted(text: str, values: Variables, depth: int = 0) -> str:
@@ -436,7 +442,7 @@ def _expansion(
         return text[at : end + 1], end + 1, False
     if text.startswith("${", at):
         end = _closing(text, at + 2, "}")
-        value = _parameter(text[at + 2 : end], values, depth)
+        value = _parameter(text[at + 2 : end], values, depth) if end < len(text) else None
         return text[at : end + 1] if value is None else value, end + 1, value is not None
     if text.startswith(("$'", '$"'), at):
         return "", at + 1, False
