@@ -106,6 +106,7 @@ def save(files: Iterable[tuple[str, bytes]], *, force: bool) -> None:
         RewriteError: one is there and ``force`` is not given, or cannot be written.
     """
     parts: list[tuple[str, str]] = []
+    path = ""
     try:
         for path, data in files:
             real = os.path.realpath(path)  # a link stays one
@@ -291,7 +292,7 @@ def _copies(
     for path, text in texts.items():
         place = target if path == top else _beside(path)
         if path == top or os.path.normpath(path) in changed:
-            pointing = _pointing(path, text, place, changed)
+            pointing = _pointing(path, text, place, changed, sources[path])
             yield place, sources[path].encode(pointing)
 
 
@@ -316,7 +317,7 @@ def _options(line: Line) -> list[tuple[str, str]]:
         return []
 
 
-def _pointing(path: str, text: str, place: str, changed: set[str]) -> str:
+def _pointing(path: str, text: str, place: str, changed: set[str], source: Decoded) -> str:
     """The text with includes that lead from where the copy stands to what is to be included."""
     raw = text.splitlines(keepends=True)
     folder, new_folder = os.path.dirname(path), os.path.dirname(place)
@@ -338,5 +339,5 @@ def _pointing(path: str, text: str, place: str, changed: set[str]) -> str:
             first, *more = range(line.first - 1, line.last)
             raw[first] = _in_place(raw[first], " ".join(words))
             for at in more:
-                raw[at] = _commented(raw[at], "", Decoded("", "utf-8"))
+                raw[at] = _commented(raw[at], "", source)
     return "".join(raw)
