@@ -7,6 +7,7 @@ exec form, ``ARG`` and ``ENV``, stages. All of an instruction stands on its firs
 import json
 import re
 import shlex
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple, cast
 
@@ -29,6 +30,9 @@ _MUSA_IMAGE = re.compile(r"musa(?![a-z])|mthreads|(?:^|[/_-])mtt?-", re.IGNORECA
 
 _Document = tuple[str, str, int]
 """A here-document's name, its text and its first line."""
+
+
+_Places = dict[tuple[str, str], list[int]]
 
 
 class _Instruction(NamedTuple):
@@ -153,6 +157,7 @@ def _copied(path: str, instruction: _Instruction, *, fresh: bool) -> Iterator[En
 def _instructions(text: str) -> Iterator[_Instruction]:
     lines = [line.rstrip(" \t\r") for line in text.split("\n")]
     escape = _escape(lines)
+    places: _Places = {}
     at = 0
     while at < len(lines):
         first = at
@@ -172,7 +177,10 @@ def _instructions(text: str) -> Iterator[_Instruction]:
             keyword, rest = found["keyword"].upper(), found["rest"]
             if keyword == "ONBUILD" and (inner := _INSTRUCTION.fullmatch(rest)):
                 keyword, rest = inner["keyword"].upper(), inner["rest"]
-            documents, at = _documents(keyword, rest, lines, at)
+            documents: tuple[_Document, ...] = ()
+            if keyword in _WITH_DOCUMENTS and "<<" in rest:
+                places = places or _places(lines)
+                documents, at = _documents(rest, lines, places, at)
             yield _Instruction(first, keyword, rest, documents)
 
 
@@ -187,19 +195,25 @@ def _escape(lines: list[str]) -> str:
     return "\\"
 
 
+def _places(lines: list[str]) -> _Places:
+    """Where each line stands, also without the tabs before it."""
+    places: _Places = {}
+    for number, line in enumerate(lines):
+        places.setdefault(("", line), []).append(number)
+        places.setdefault(("-", line.lstrip("\t")), []).append(number)
+    return places
+
+
 def _documents(
-    keyword: str, rest: str, lines: list[str], at: int
+    rest: str, lines: list[str], places: _Places, at: int
 ) -> tuple[tuple[_Document, ...], int]:
     """The here-documents of an instruction, and where the lines after them begin."""
     documents: list[_Document] = []
-    if keyword not in _WITH_DOCUMENTS:
-        return (), at
     for found in _HERE_DOCUMENT.finditer(rest):
-        for number in range(at, len(lines)):
-            line = lines[number]
-            if (line.lstrip("\t") if found["tabs"] else line) == found["name"]:
-                document = "\n".join([*lines[at:number], ""])
-                documents.append((found["name"], document, at + 1))
-                at = number + 1
-                break
+        ends = places.get((found["tabs"], found["name"]), [])
+        nearest = bisect_left(ends, at)
+        if nearest < len(ends):
+            document = "\n".join([*lines[at : ends[nearest]], ""])
+            documents.append((found["name"], document, at + 1))
+            at = ends[nearest] + 1
     return tuple(documents), at
