@@ -3,6 +3,7 @@
 import sys
 import time
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -151,6 +152,12 @@ def files(
     colour = output is None and _coloured(live)
     form = GuardFormat.json if json else format
     write(_show(report, requirements, form, verbose=verbose, quiet=quiet, colour=colour), output)
+    if write_to is not None:
+        # What is to be installed now is the copy.
+        judged = partial(judge, stack=stack, select=chosen[0], ignore=chosen[1])
+        _copy(requirements, judged, str(write_to), force=force)
+        requirements = read([str(write_to)])
+        report = judged(requirements)
     raise typer.Exit(_code(report, requirements, fail_on))
 
 
@@ -219,6 +226,37 @@ def status(*, python: PythonOption = None) -> None:
     for note in found.notes:
         print(f"note: {note}")
     raise typer.Exit(0 if found.whole else 1)
+
+
+def _copy(
+    requirements: "Requirements",
+    judged: "Callable[[Requirements], Report]",
+    target: str,
+    *,
+    force: bool,
+) -> None:
+    """Write the copies, and say what they cannot hold."""
+    from musadoctor.guard.rewrite import (  # noqa: PLC0415 - seldom needed
+        RewriteError,
+        rewrite,
+        save,
+    )
+
+    try:
+        made = rewrite(requirements, judged, target)
+        save(made.files, force=force)
+    except RewriteError as error:
+        refuse(str(error))
+    for path, _ in made.files:
+        print(f"musadoctor: wrote {path}", file=sys.stderr)
+    for note in made.notes:
+        print(f"note: {note}", file=sys.stderr)
+    if made.commands:
+        print(
+            "From the Moore Threads package index, each in a command of its own:", file=sys.stderr
+        )
+    for command in made.commands:
+        print(f"    {command}", file=sys.stderr)
 
 
 def _changed(planned: "Callable[[], Plan | Absent | Unknown]", *, yes: bool) -> None:

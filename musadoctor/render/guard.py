@@ -47,6 +47,9 @@ def render(
                 print(f"{row.file}: {more} more of {row.check.id} (--verbose)", file=stream)
             continue
         stream.writelines(_lines(row, colour=colour, advised=advised))
+    for result in report.results:
+        if result.status == "unknown" and not result.traceback:
+            print(f"not known: {result.reason} [{result.check.id}]", file=stream)
     for bug in report.bugs:
         print(f"a bug in musadoctor: {bug.where}\n{bug.traceback}", file=stream)
     if rows:
