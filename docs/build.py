@@ -20,7 +20,7 @@ from rich.text import Text
 
 from musadoctor import facts
 from musadoctor.api import Check, Layer
-from musadoctor.plugins import load, plugin_broken
+from musadoctor.plugins import load, load_requirements, load_verify, plugin_broken
 from musadoctor.probes import PROBES
 from musadoctor.render.checks import page
 
@@ -30,11 +30,26 @@ GENERATED = "<!-- Written by docs/build.py; edit the source instead. -->\n"
 sys.path.insert(0, str(ROOT / "tests"))
 PICTURES = {"broken": "cuda-torch", "healthy": "s5000-4.3.5"}
 """The recorded hosts of the pictures, by the pictures' names."""
+GIVEN = {
+    "requirements": ("What dependency files ask for, which the guard reads.", facts.Requirements),
+    "resolution": ("What a resolver would do, asked with `--deep`.", facts.Resolution),
+    "stack": ("The vendor's builds that must stay.", facts.Stack),
+}
+"""The facts of the guard's checks, which no machine is asked for."""
+VERIFIED = {
+    "visible_devices": "Which devices there are, asked with `verify`.",
+    "device_steps": "Computation, numerics and the fall-back audit on each device.",
+    "transfer_steps": "Memory, and transfer between host and devices.",
+    "rank_steps": "Collectives between processes.",
+    "extension_steps": "An extension, compiled and called.",
+}
+"""The facts of the checks of `verify`, which only that command finds out."""
 
 
 def pages() -> Iterator[tuple[Path, str]]:
     """Every generated file with the text that it must have."""
-    checks = sorted((*load(plugins=False).checks, plugin_broken), key=lambda c: (c.layer, c.id))
+    loaded = (*load(plugins=False).checks, *load_requirements(), *load_verify(), plugin_broken)
+    checks = sorted(loaded, key=lambda c: (c.layer, c.id))
     for check in checks:
         yield DOCS / "checks" / f"{check.id}.md", f"{GENERATED}\n{page(check)}\n"
     yield DOCS / "checks" / "README.md", index(checks)
@@ -76,6 +91,11 @@ def fact_page() -> str:
         )
         summary = plain((probe.__doc__ or "").strip().partition("\n\n")[0])
         lines.append(f"| `{name}` | {summary} | {records} |")
+    for name, (summary, record_of) in GIVEN.items():
+        link = f"[`{record_of.__name__}`](#{record_of.__name__.lower()})"
+        lines.append(f"| `{name}` | {summary} | {link} |")
+    for name, summary in VERIFIED.items():
+        lines.append(f"| `{name}` | {summary} | [`Steps`](#steps) |")
     for module in sorted((ROOT / "musadoctor" / "facts").glob("*.py")):
         for node in ast.parse(module.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef):

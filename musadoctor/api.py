@@ -119,9 +119,10 @@ class Check(NamedTuple):
 
     @property
     def family(self) -> str:
-        """The name of the module that holds it; of a private one, that of its folder."""
-        *_, folder, module = ("", *self.function.__module__.split("."))
-        return (folder if module.startswith("_") else module).replace("_", "-")
+        """The name of the module or folder that holds it in its package, or in its ``verify``."""
+        parts = self.function.__module__.split(".")
+        depth = 2 if parts[1:2] == ["verify"] else 1
+        return (parts[depth] if len(parts) > depth else parts[-1]).replace("_", "-")
 
     @property
     def title(self) -> str:

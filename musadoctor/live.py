@@ -104,6 +104,9 @@ class Live:
                 cancelled=self._cancelled,
                 keeps=command.keeps,
                 heard=self._heard and partial(self._heard, command.key),
+                given=command.given,
+                room=command.room or runner.KEPT,
+                writes=command.writes,
             )
         finally:
             with self._ended:

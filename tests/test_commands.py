@@ -19,7 +19,7 @@ SOURCES = sorted(
     for folder in ("musadoctor", "checks")
     for path in (ROOT / folder).rglob("*.py")
     # The children run elsewhere, and import nothing of musadoctor.
-    if not path.name.endswith("_child.py")
+    if not path.name.endswith("_child.py") and path.parent.name != "children"
 )
 
 BUILDERS = {
@@ -31,14 +31,52 @@ BUILDERS = {
     "kernel_log": ("dmesg",),
     "python_child": ("{}", "-B", "-c", "SOURCE"),
     "torch_child": ("{}", "-B", "-c", "SOURCE"),
+    "verify_child": ("{}", "-B", "-c", "BASE", "STEPS", "PLAN"),
+    "uv_version": ("{}", "--version"),
+    "uv_plan": (
+        *("{}", "pip", "install", "--dry-run", "--no-build", "--no-progress", "--python", "{}"),
+        *("--break-system-packages", "--index-strategy", "unsafe-best-match"),
+        *("--constraints", "/dev/stdin", "ARGUMENT"),
+    ),
+    "pip_version": ("{}", "-c", commands.RUN_PIP, "--version"),
+    "pip_plan": (
+        *("OWN", "-c", commands.RUN_PIP, "--python", "{}", "install", "--dry-run"),
+        *("--report", "-", "--quiet", "--no-input", "--only-binary=:all:"),
+        *("--use-feature=fast-deps", "--disable-pip-version-check", "--retries", "1"),
+        *("--constraint", "/dev/stdin", "ARGUMENT"),
+    ),
+    "poetry_environment": (
+        *("{}", "--directory", "PROJECT", "--no-interaction", "env", "info", "--path"),
+    ),
+    "pipenv_environment": ("{}", "--venv"),
 }
-CHILDREN = {"python_child": "child:python", "torch_child": "child:torch"}
+PLANS = {"uv_plan", "pip_plan"}
+"""What asks an index, and reads constraints."""
+CHILDREN = {
+    "python_child": "child:python",
+    "torch_child": "child:torch",
+    "verify_child": "child:verify:KEY",
+}
 
 
 def built(name: str) -> Command:
     build = getattr(commands, name)
-    more = {"program": "PROGRAM", "path": "PROGRAM", "python": "PROGRAM", "source": "SOURCE"}
-    command = build(*(more[parameter] for parameter in inspect.signature(build).parameters))
+    more = {
+        "program": "PROGRAM",
+        "path": "PROGRAM",
+        "python": "PROGRAM",
+        "source": "SOURCE",
+        "own": "OWN",
+        "project": "PROJECT",
+        "arguments": ("ARGUMENT",),
+        "constraints": "torch==2.5.0",
+        "key": "KEY",
+        "sources": ("BASE", "STEPS"),
+        "plan": "PLAN",
+        "seconds": 9.0,
+    }
+    parameters = inspect.signature(build).parameters.values()
+    command = build(*(more[one.name] for one in parameters if one.default is one.empty))
     assert isinstance(command, Command)
     return command
 
@@ -61,8 +99,24 @@ def test_what_is_run(name: str) -> None:
     assert str(command) == CHILDREN.get(name, " ".join(argv))
     assert command.answers == (name in CHILDREN)
     autoload = (("TORCH_DEVICE_BACKEND_AUTOLOAD", "0"),)
-    assert command.environment == (autoload if name == "torch_child" else ())
+    variables = {
+        "torch_child": autoload,
+        "verify_child": autoload,
+        "uv_plan": (("UV_HTTP_RETRIES", "1"),),
+    }
+    assert command.environment == variables.get(name, ())
+    assert command.given == ("torch==2.5.0" if name in PLANS else "")
+    assert bool(command.room) == (name in {*PLANS, "verify_child"})
     assert 0 < command.seconds <= 600
+
+
+def test_a_plan_needs_no_constraints_and_can_be_explained() -> None:
+    assert commands.pip_plan("PYTHON", "PYTHON", (), "").given == "\n"
+    own = commands.pip_plan("PYTHON", "PYTHON", (), "").arguments
+    assert "--python" not in own, "its own environment"
+    explained = commands.uv_plan("uv", "PYTHON", (), "", log=True)
+    assert explained.given == "\n"
+    assert ("RUST_LOG", "uv_resolver=debug") in explained.environment
 
 
 def test_of_the_kernel_log_only_what_concerns_the_cards_is_let_in() -> None:
@@ -177,8 +231,8 @@ EXPECTED = {
         *("os.listdir", "os.lstat", "os.open", "os.path.realpath", "os.stat", "os.uname"),
     },
     "musadoctor/runner.py": {
-        *("open()", "os.kill", "os.killpg", "os.listdir", "resource", "selectors", "signal"),
-        "subprocess",
+        *("open()", "os.environ", "os.kill", "os.killpg", "os.listdir", "resource", "selectors"),
+        *("signal", "subprocess"),
     },
     "musadoctor/commands.py": {"Command()"},
     # What the user names: the file to write, the recording to read.
@@ -186,6 +240,22 @@ EXPECTED = {
     "musadoctor/cli/shared.py": {"output.resolve", "part.open", "part.unlink", "signal"},
     "musadoctor/cli/__init__.py": {"os.open"},
     "musadoctor/recording.py": {"open()"},
+    "musadoctor/requirements/files.py": {
+        *("importlib.import_module", "item.is_dir", "open()", "os.open", "os.path.isdir"),
+        *("os.path.isfile", "os.path.islink", "os.path.realpath", "os.scandir", "os.stat"),
+    },
+    # What holds the vendor's builds: for one command, and in an environment for good.
+    "musadoctor/guard/intercept.py": {"open()", "tempfile"},
+    "musadoctor/guard/protect.py": {
+        *("importlib.import_module", "open()", "os.makedirs", "os.path.exists", "os.path.isdir"),
+        *("os.path.isfile", "os.path.lexists", "os.path.realpath", "os.replace", "os.rmdir"),
+        *("os.stat", "os.unlink", "tempfile"),
+    },
+    # Copies of the files that the user names.
+    "musadoctor/guard/rewrite.py": {
+        *("open()", "os.path.exists", "os.path.isfile", "os.path.lexists", "os.path.realpath"),
+        *("os.replace", "os.unlink"),
+    },
     # Our own installation.
     "musadoctor/plugins.py": {"importlib.import_module", "open()", "os.listdir"},
     "musadoctor/probes/products.py": {"importlib.import_module"},
@@ -228,4 +298,5 @@ def test_children_are_given_scripts_of_ours_only() -> None:
     assert scripts == {
         "python_child": "child_source('python_child.py')",
         "torch_child": "child_source('torch_child.py')",
+        "verify_child": "sources",
     }

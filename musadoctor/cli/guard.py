@@ -3,6 +3,7 @@
 import sys
 import time
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ from typer.core import TyperGroup
 from musadoctor.cli.report import FailOn, IgnoreOption, SelectOption
 from musadoctor.cli.shared import (
     BROKEN,
+    INCOMPLETE,
     USAGE,
     PythonOption,
     RecordingOption,
@@ -24,9 +26,14 @@ from musadoctor.cli.shared import (
 )
 
 if TYPE_CHECKING:
-    from musadoctor.facts.requirements import Requirements, StackFact
+    from collections.abc import Callable, Sequence
+
+    from musadoctor.facts.base import Absent, Unknown
+    from musadoctor.facts.requirements import Requirements, Resolution, StackFact
+    from musadoctor.guard.protect import Plan
     from musadoctor.live import Live
     from musadoctor.report import Report
+    from musadoctor.system import System
 
 COMMAND = "musadoctor.guard.command"
 """Where a context keeps what stands behind ``--``."""
@@ -123,21 +130,195 @@ def files(
     """Judge what dependency files would install."""
     if not paths:
         refuse("name files or folders to judge, or an installer's command after --")
+    if deep and (assume or recording):
+        refuse("--deep asks what this host's environment would get; leave --assume and --recording")
+    if force and write_to is None:
+        refuse("--force says what --write may do; give both")
     from musadoctor.guard.judge import judge  # noqa: PLC0415 - other commands start faster
     from musadoctor.requirements.files import read  # noqa: PLC0415
     from musadoctor.selection import SelectionError  # noqa: PLC0415
 
     live = _live(timeout, python)
     stack = _stack(live, recording, assume, python)
-    requirements = read(paths, stdin=sys.stdin.buffer.read if "-" in paths else None)
+    requirements = read(paths, stdin=sys.stdin.buffer.read)
+    chosen = (select or (), ignore or ())
     try:
-        report = judge(requirements, stack, select or (), ignore or ())
+        report = judge(requirements, stack, *chosen)
+        if deep:
+            resolution = _resolved(live, requirements, stack, timeout)
+            report = judge(requirements, stack, *chosen, resolution=resolution)
     except SelectionError as error:
         refuse(str(error))
-    chosen = GuardFormat.json if json else format
     colour = output is None and _coloured(live)
-    write(_show(report, requirements, chosen, verbose=verbose, quiet=quiet, colour=colour), output)
+    form = GuardFormat.json if json else format
+    write(_show(report, requirements, form, verbose=verbose, quiet=quiet, colour=colour), output)
+    if write_to is not None:
+        # What is to be installed now is the copy.
+        judged = partial(judge, stack=stack, select=chosen[0], ignore=chosen[1])
+        _copy(requirements, judged, str(write_to), force=force)
+        requirements = read([str(write_to)])
+        report = judged(requirements)
     raise typer.Exit(_code(report, requirements, fail_on))
+
+
+@app.command()
+def before(context: typer.Context, *, timeout: TimeoutOption = 60.0) -> None:
+    """Judge an installer's command, and run it with the vendor's builds held.
+
+    The command stands behind --: guard -- pip install -r requirements.txt. Its exit code is the
+    guard's, unless the guard refuses to run it (1), or it has harmed the vendor's builds (1).
+    """
+    from musadoctor.guard import intercept  # noqa: PLC0415 - other commands start faster
+
+    command: list[str] = context.meta.get(COMMAND, [])
+    if not command:
+        refuse("name the installer's command after --: guard -- pip install -r requirements.txt")
+    decision = intercept.decide(command, lambda python: _asked(timeout, python))
+    if decision.report is not None and decision.requirements is not None:
+        from musadoctor.render import guard  # noqa: PLC0415 - one renderer a run
+
+        guard.render(decision.report, decision.requirements, sys.stderr)
+    _say(decision.sentence, decision.commands)
+    if decision.verdict != "run":
+        raise typer.Exit(1 if decision.verdict == "refuse" else USAGE)
+    outcome = intercept.run(decision, command, lambda python: _asked(timeout, python))
+    _say(outcome.sentence, outcome.commands)
+    raise typer.Exit(outcome.code)
+
+
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before writing.")]
+
+
+@app.command()
+def protect(*, python: PythonOption = None, yes: YesOption = False) -> None:
+    """Hold the vendor's builds in an environment for good: pip's constraints, and a mark.
+
+    Each change is shown first; guard unprotect puts everything back.
+    """
+    from musadoctor.guard.protect import plan  # noqa: PLC0415 - other commands start faster
+
+    _changed(lambda: plan(_asked(60.0, python)), yes=yes)
+
+
+@app.command()
+def unprotect(*, python: PythonOption = None, yes: YesOption = False) -> None:
+    """Put back what guard protect changed."""
+    from musadoctor.guard.protect import plan_back  # noqa: PLC0415 - other commands start faster
+
+    _changed(lambda: plan_back(_asked(60.0, python)), yes=yes)
+
+
+@app.command()
+def status(*, python: PythonOption = None) -> None:
+    """Tell whether an environment is protected, and whether the protection is in force.
+
+    Exit code 0 where all of it is, 1 where something is not, 3 where it cannot be found out.
+    """
+    from musadoctor.facts.base import Absent, Unknown  # noqa: PLC0415
+    from musadoctor.guard.protect import status as state  # noqa: PLC0415
+
+    found = state(_asked(60.0, python))
+    if isinstance(found, (Absent, Unknown)):
+        print(found.reason)
+        raise typer.Exit(INCOMPLETE if isinstance(found, Unknown) else 1)
+    for fine, row in found.rows:
+        print(f"{'in force' if fine else 'NOT in force'}: {row}")
+    for note in found.notes:
+        print(f"note: {note}")
+    raise typer.Exit(0 if found.whole else 1)
+
+
+def _copy(
+    requirements: "Requirements",
+    judged: "Callable[[Requirements], Report]",
+    target: str,
+    *,
+    force: bool,
+) -> None:
+    """Write the copies, and say what they cannot hold."""
+    from musadoctor.guard.rewrite import (  # noqa: PLC0415 - seldom needed
+        RewriteError,
+        rewrite,
+        save,
+    )
+
+    try:
+        made = rewrite(requirements, judged, target)
+        save(made.files, force=force)
+    except RewriteError as error:
+        refuse(str(error))
+    for path, _ in made.files:
+        print(f"musadoctor: wrote {path}", file=sys.stderr)
+    for note in made.notes:
+        print(f"note: {note}", file=sys.stderr)
+    if made.commands:
+        print(
+            "From the Moore Threads package index, each in a command of its own:", file=sys.stderr
+        )
+    for command in made.commands:
+        print(f"    {command}", file=sys.stderr)
+
+
+def _changed(planned: "Callable[[], Plan | Absent | Unknown]", *, yes: bool) -> None:
+    """Show a plan, ask, and write it."""
+    from musadoctor.facts.base import Absent, Unknown  # noqa: PLC0415
+    from musadoctor.guard.protect import ProtectError, apply  # noqa: PLC0415
+
+    try:
+        what = planned()
+        if isinstance(what, (Absent, Unknown)):
+            refuse(what.reason, INCOMPLETE if isinstance(what, Unknown) else USAGE)
+        for change in what.changes:
+            print(change, end="\n\n")
+        for note in what.notes:
+            print(f"note: {note}")
+        if not what.changes:
+            print("Nothing to change.")
+        elif not yes and not _agreed():
+            refuse("nothing was changed", 1)
+        apply(what)
+    except ProtectError as error:
+        refuse(str(error))
+    if what.changes:
+        print(f"{len(what.changes)} files written.")
+
+
+def _agreed() -> bool:
+    if not sys.stdin.isatty():
+        refuse("nobody is there to agree to these changes; --yes agrees beforehand")
+    return typer.confirm("Write these changes?")
+
+
+def _say(sentence: str, commands: "Sequence[str]") -> None:
+    if sentence:
+        print(f"musadoctor: {sentence}", file=sys.stderr)
+    for command in commands:
+        print(f"    {command}", file=sys.stderr)
+
+
+def _asked(timeout: float, python: str | None) -> "System":
+    """This machine, asked anew: what an installer changes is not remembered."""
+    from musadoctor.recording import Recorder  # noqa: PLC0415
+
+    return Recorder(_live(timeout, python))
+
+
+def _resolved(
+    live: "Live", requirements: "Requirements", stack: "StackFact", timeout: float
+) -> "Resolution | Absent | Unknown":
+    from musadoctor.facts.base import Absent, Unknown  # noqa: PLC0415
+    from musadoctor.facts.python import Python  # noqa: PLC0415
+    from musadoctor.guard.deep import Limits, progress, resolve  # noqa: PLC0415
+    from musadoctor.probes.python import python  # noqa: PLC0415
+
+    interpreter = python(live)
+    if isinstance(stack, (Absent, Unknown)) or not isinstance(interpreter, Python):
+        return Absent("there is no environment to ask about")
+    limits = Limits(seconds=timeout)
+    tell = progress(sys.stderr)
+    return until_interrupted(
+        live, lambda: resolve(live, requirements, stack, interpreter.path, limits, tell)
+    )
 
 
 def _live(timeout: float, python: str | None) -> "Live":

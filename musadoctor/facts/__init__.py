@@ -29,7 +29,15 @@ from musadoctor.facts.python import (
     TorchMusaBuild,
     Triton,
 )
-from musadoctor.facts.requirements import Entry, Requirements, RequirementsFile, Stack
+from musadoctor.facts.requirements import (
+    Entry,
+    Replacement,
+    Requirements,
+    RequirementsFile,
+    Resolution,
+    Stack,
+    Unresolved,
+)
 from musadoctor.facts.steps import Step, Steps
 from musadoctor.facts.toolkit import (
     Component,
@@ -97,8 +105,10 @@ __all__ = [
     "PcieLink",
     "Probe",
     "Python",
+    "Replacement",
     "Requirements",
     "RequirementsFile",
+    "Resolution",
     "Route",
     "SearchEntry",
     "Stack",
@@ -115,5 +125,6 @@ __all__ = [
     "TorchMusaBuild",
     "Triton",
     "Unknown",
+    "Unresolved",
     "VersionQuery",
 ]

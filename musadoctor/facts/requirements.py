@@ -114,5 +114,44 @@ class Stack(NamedTuple):
         return f"{named} ({self.source})"
 
 
+class Replacement(NamedTuple):
+    """A build of the vendor's that an installer would replace, and what makes it do so."""
+
+    name: str
+    installed: str
+    """Empty where none is there yet, and another one than the vendor's would come."""
+    planned: str
+    """Empty where it would only be removed."""
+    chain: tuple[str, ...]
+    """From a requirement to the new version: ``vllm-musa``, ``vllm``, ``torch==2.7.1``."""
+    where: str
+    """Of the requirement at the chain's head; empty where the resolver does not tell it."""
+
+
+class Unresolved(NamedTuple):
+    """A requirement that no resolver was asked about, or that none could answer for."""
+
+    where: str
+    text: str
+    reason: str
+
+
+class Resolution(NamedTuple):
+    """What a real resolver would do to the examined environment."""
+
+    resolver: str
+    """``uv 0.13.9``, ``pip 26.3``."""
+    resolved: int
+    """Requirements that it found a plan for."""
+    replacements: tuple[Replacement, ...]
+    unresolved: tuple[Unresolved, ...]
+    notes: tuple[str, ...] = ()
+    """What limits the answer: one clause each."""
+
+    def __str__(self) -> str:
+        return f"{self.resolver} resolved {self.resolved} requirements"
+
+
 RequirementsFact = Requirements | Absent | Unknown
 StackFact = Stack | Absent | Unknown
+ResolutionFact = Resolution | Absent | Unknown

@@ -19,6 +19,26 @@ ASSUMED_PYTHON = "3.10"
 """What the vendor publishes most wheels for."""
 TWINS = {"2.2": "0.17", "2.5": "0.20", "2.7": "0.22", "2.9": "0.24", "2.11": "0.26"}
 """The torchvision that goes with a torch, as upstream releases them."""
+PUBLISHED = {
+    "2.2.0a0+git8ac9b20": {
+        "torchvision": "0.17.2+c1d70fe",
+        "torchaudio": "2.2.2+cefdb36",
+        "torch-musa": "1.3.0",
+    },
+    "2.5.0": {
+        "torchvision": "0.20.0+afc54f7",
+        "torchaudio": "2.5.0+56bc006",
+        "torch-musa": "2.5.0",
+        "triton": "3.2.0",
+    },
+    NEWEST: {
+        "torchvision": "0.24.1.post1+musa5.2.0",
+        "torchaudio": "2.9.1+musa5.2.0",
+        "torch-musa": NEWEST,
+        "triton": "3.2.0",
+    },
+}
+"""What is installed beside a torch, where the vendor's files or an installed set tell it."""
 
 
 class AssumptionError(ValueError):
@@ -75,6 +95,9 @@ def assumed(text: str) -> Stack:
             f"--assume {text}: expected musa, musa=VERSION with the version of the vendor's torch,"
             " or new"
         )
+    if version in PUBLISHED:
+        versions = {"torch": version, **PUBLISHED[version]}
+        return Stack(versions, vendor=True, markers=known, source=f"--assume {text}")
     minor = ".".join(version.split(".")[:2])
     label = version.partition("+")[2]
     versions = {"torch": version, "torchaudio": version, "torch-musa": version, "triton": "3.2.0"}

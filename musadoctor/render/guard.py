@@ -47,6 +47,9 @@ def render(
                 print(f"{row.file}: {more} more of {row.check.id} (--verbose)", file=stream)
             continue
         stream.writelines(_lines(row, colour=colour, advised=advised))
+    for result in report.results:
+        if result.status == "unknown" and not result.traceback:
+            print(f"not known: {result.reason} [{result.check.id}]", file=stream)
     for bug in report.bugs:
         print(f"a bug in musadoctor: {bug.where}\n{bug.traceback}", file=stream)
     if rows:
@@ -56,6 +59,12 @@ def render(
 
 def verdict(report: Report, requirements: Requirements) -> str:
     """What came of it, in one line."""
+    stack = report.facts.get("stack")
+    if isinstance(stack, dict) and "absent" in stack:
+        return (
+            f"Nothing to protect: {stack['absent']}. To judge for a MUSA host, name one:"
+            " --assume musa, or --recording FILE"
+        )
     read = [file for file in requirements.files if not file.problem]
     counted: Counter[Severity] = Counter(row.check.severity for row in _rows(report))
     numbers = [
@@ -65,7 +74,8 @@ def verdict(report: Report, requirements: Requirements) -> str:
     ]
     looked = f"{_number(len(requirements.entries), 'entry', 'entries')} in"
     where = f"{looked} {_number(len(read), 'file', 'files')}; {report.vantage.note}"
-    word = "Refused" if counted["error"] else "Not refused"
+    unread = len(read) < len(requirements.files)
+    word = "Refused" if counted["error"] else "Not cleared" if unread else "Not refused"
     return f"{word}: {', '.join(numbers) or 'nothing found'} ({where})"
 
 
@@ -94,7 +104,8 @@ def _lines(row: _Row, *, colour: bool, advised: set[tuple[str, str]]) -> Iterato
     if colour:
         severity = f"\x1b[{_COLOURS[severity]};1m{severity}\x1b[0m"
         where = f"\x1b[1m{where}\x1b[0m"
-    yield f"{where}: {severity}: {row.finding.message} [{row.check.id}]\n"
+    place = f"{where}: " if where else ""
+    yield f"{place}{severity}: {row.finding.message} [{row.check.id}]\n"
     fix = row.finding.fix
     if fix is None or (row.file, fix.text) in advised:
         return
