@@ -17,8 +17,10 @@ from musadoctor.probes.once import once
 from musadoctor.probes.python import python
 from musadoctor.system import System
 from musadoctor.verify.children import (  # noqa: F401 - each registers its steps
+    attention,
     census,
     compute,
+    elementwise,
     fallback,
     memory,
     numerics,
@@ -92,7 +94,7 @@ def device_steps(
     system: System, interpreter: str, settings: Settings, devices: tuple[str, ...]
 ) -> Iterator[Step]:
     """Computation, numerics and the fall-back audit, the devices side by side."""
-    modules = ("compute", "numerics", "fallback")
+    modules = ("measure", "elementwise", "compute", "attention", "numerics", "fallback")
     jobs = [
         Job(f"devices:{device}", modules, plan(modules, (device,), devices, settings.level), 600.0)
         for device in devices
@@ -116,14 +118,13 @@ def transfer_steps(
 def plan(
     modules: Sequence[str], own: Sequence[str], devices: Sequence[str], level: Level
 ) -> tuple[Pair, ...]:
-    """The steps of some modules for a child that has some of all devices."""
+    """The steps of some families for a child that has some of all devices, a family at a time."""
     thorough = LEVELS.index(level)
     taken: list[Pair] = []
-    for name, kind in STEPS.items():
-        if (
-            name.partition(":")[0] not in modules
-            or LEVELS.index(cast("Level", kind.level)) > thorough
-        ):
+    known = [name for name in STEPS if name.partition(":")[0] in modules]
+    for name in sorted(known, key=lambda name: modules.index(name.partition(":")[0])):
+        kind = STEPS[name]
+        if LEVELS.index(cast("Level", kind.level)) > thorough:
             continue
         if kind.where == "each":
             taken += [(device, name) for device in own]

@@ -35,7 +35,7 @@ class Job(NamedTuple):
     key: str
     """Tells the child from the others of a run: ``compute:musa:0``."""
     modules: tuple[str, ...]
-    """Of ``children``, those that hold the steps."""
+    """Of ``children``, those that hold the steps, each after what it imports."""
     take: tuple[Pair, ...]
     seconds: float
     """Limit of the whole."""
@@ -46,12 +46,13 @@ def take(
 ) -> tuple[Step, ...]:
     """All steps of a job, each with how it came out."""
     sources = [_source(name) for name in ("base", *job.modules)]
+    told = {"kind": kind, "modules": job.modules, "options": dict(options)}
     left = list(job.take)
     done: list[Step] = []
     for attempt in range(1, MOST_CHILDREN + 1):
         if not left:
             return tuple(done)
-        plan = json.dumps({"kind": kind, "take": left, "options": dict(options)})
+        plan = json.dumps({**told, "take": left})
         command = verify_child(python, f"{job.key}:{attempt}", sources, plan, job.seconds)
         ran = system.run(command)
         lines = answers(ran)

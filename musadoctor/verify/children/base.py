@@ -1,12 +1,12 @@
 """Takes steps on devices, one JSON line a step.
 
 Run with ``-c`` by the examined interpreter (3.8 and later), followed by the texts of the modules
-that hold the steps, the plan and the descriptor to answer on. A step says ``{"begin": name,
+that hold the steps and what these share, the plan and the descriptor to answer on. A step says ``{"begin": name,
 "device": "musa:0"}``, then ``{"end": name, "device": ..., "state": ..., ...}``; the closing line is
 ``{"end": "all"}``. Without it the step that had begun did not come back.
 
-The plan is ``{"kind": "musa", "take": [["musa:0", "compute: matmul float32"], ...],
-"options": {...}}``.
+The plan is ``{"kind": "musa", "modules": ["measure", "compute"], "take": [["musa:0",
+"compute: matmul float32"], ...], "options": {...}}``.
 """
 
 from __future__ import annotations
@@ -20,12 +20,10 @@ import sys
 import time
 import warnings
 from json import dumps, loads
-from typing import TYPE_CHECKING, Any, Callable, NamedTuple
+from types import ModuleType
+from typing import Any, Callable, NamedTuple
 
-if TYPE_CHECKING:
-    from types import ModuleType
-
-NAME = "musadoctor.verify.children.base"
+PACKAGE = "musadoctor.verify.children"
 LONGEST_TEXT = 2000
 MOST_WARNINGS = 5
 STEP_SECONDS = 30.0
@@ -107,9 +105,11 @@ def register(
 
 def main(sources: list[str], plan: dict[str, Any], descriptor: int) -> None:
     """Take the plan's steps; only a failed import or a lost device ends them early."""
-    for source in sources:
-        space: dict[str, object] = {"__name__": "steps"}
-        exec(compile(source, "<steps>", "exec"), space)  # noqa: S102 - musadoctor's own
+    for name, source in zip(plan["modules"], sources):
+        module = ModuleType(f"{PACKAGE}.{name}")
+        # The next ones find it by the name that it has at home.
+        sys.modules[module.__name__] = module
+        exec(compile(source, f"<{name}>", "exec"), module.__dict__)  # noqa: S102 - musadoctor's own
     pipe = os.fstat(descriptor)
 
     def say(**line: object) -> None:
@@ -169,7 +169,7 @@ def alive(device: Device) -> dict[str, object]:
 
 def import_torch(kind: str) -> dict[str, object]:
     """Import torch, and torch_musa for its devices."""
-    torch: ModuleType = importlib.import_module("torch")
+    torch = importlib.import_module("torch")
     if kind == "musa":
         importlib.import_module("torch_musa")
     return {"torch": text(getattr(torch, "__version__", None))}
@@ -182,6 +182,8 @@ def state_of(error: BaseException) -> str:
     if isinstance(error, NotImplementedError):
         return "missing"
     words = text(error).lower()
+    if "not implemented for '" in words:  # for one type, and a plain RuntimeError
+        return "missing"
     memory = type(error).__name__ == "OutOfMemoryError" or "out of memory" in words
     return "out of memory" if memory else "failed"
 
@@ -214,8 +216,7 @@ if __name__ == "__main__":
     sys.argv = sys.argv[:1]
     if sys.path[:1] == [""]:
         del sys.path[0]  # the working directory, which -c puts there
-    # The steps' modules find this one by the name that it has at home.
-    sys.modules[NAME] = sys.modules["__main__"]
+    sys.modules[f"{PACKAGE}.base"] = sys.modules["__main__"]
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     main(texts, loads(planned), int(answer))
     # What torch does when it ends takes time, and tells nothing more.
