@@ -170,6 +170,8 @@ def alive(device: Device) -> dict[str, object]:
 def import_torch(kind: str) -> dict[str, object]:
     """Import torch, and torch_musa for its devices."""
     torch = importlib.import_module("torch")
+    # Children run side by side, and their steps are small: more would wait for each other.
+    torch.set_num_threads(1)
     if kind == "musa":
         importlib.import_module("torch_musa")
     return {"torch": text(getattr(torch, "__version__", None))}
