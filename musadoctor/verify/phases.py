@@ -19,13 +19,16 @@ from musadoctor.system import System
 from musadoctor.verify.children import (  # noqa: F401 - each registers its steps
     attention,
     census,
+    collectives,
     compute,
     elementwise,
+    extension,
     fallback,
     memory,
     numerics,
 )
 from musadoctor.verify.children.base import STEPS
+from musadoctor.verify.ranks import LARGEST, Place, device_of, launched, together
 from musadoctor.verify.taken import Job, Pair, take
 
 Level = Literal["quick", "default", "deep"]
@@ -33,6 +36,7 @@ LEVELS: tuple[Level, ...] = ("quick", "default", "deep")
 SIDE_BY_SIDE = 8
 """Devices that compute at a time."""
 CENSUS = "census: devices"
+LAUNCHED = "under a launcher only the collectives are taken"
 
 
 class Settings(NamedTuple):
@@ -46,6 +50,8 @@ class Settings(NamedTuple):
     seconds: float = 300.0
     options: Mapping[str, object] = {}
     """Handed to the steps as they are."""
+    place: Place | None = None
+    """Where a launcher has put this process: then only the collectives are taken."""
 
 
 Work = Callable[[System, str, Settings, tuple[str, ...]], Iterator[Step]]
@@ -55,10 +61,14 @@ Work = Callable[[System, str, Settings, tuple[str, ...]], Iterator[Step]]
 def probes(settings: Settings) -> dict[str, Probe]:
     """The probes of a run, for the engine."""
     turn = threading.Lock()
-    visible = once(lambda system: _visible(system, settings))
+    visible = once(
+        lambda system: Absent(LAUNCHED) if settings.place else _visible(system, settings)
+    )
 
     def phase(work: Work) -> Probe:
         def probe(system: System) -> StepsFact:
+            if settings.place:
+                return Absent(LAUNCHED)
             with turn:
                 there = visible(system)
                 interpreter = python(system)
@@ -76,6 +86,12 @@ def probes(settings: Settings) -> dict[str, Probe]:
         "visible_devices": visible,
         "device_steps": phase(device_steps),
         "transfer_steps": phase(transfer_steps),
+        "rank_steps": (
+            (lambda system: launched_steps(system, settings))
+            if settings.place
+            else phase(rank_steps)
+        ),
+        "extension_steps": phase(extension_steps),
     }
 
 
@@ -112,7 +128,42 @@ def transfer_steps(
     """Memory, and transfer between host and devices, one after the other."""
     modules = ("memory",)
     job = Job("transfer", modules, plan(modules, devices, devices, settings.level), 600.0)
+    options = {**settings.options, "level": settings.level}
+    yield from take(system, interpreter, settings.kind, job, options)
+
+
+def extension_steps(
+    system: System, interpreter: str, settings: Settings, devices: tuple[str, ...]
+) -> Iterator[Step]:
+    """An extension, built and called."""
+    modules = ("extension",)
+    job = Job("extension", modules, plan(modules, devices, devices, settings.level), 600.0)
     yield from take(system, interpreter, settings.kind, job, settings.options)
+
+
+def rank_steps(
+    system: System, interpreter: str, settings: Settings, devices: tuple[str, ...]
+) -> Iterator[Step]:
+    """Collectives, a rank for each device; two on the CPU, which is one."""
+    ranks = devices * 2 if settings.kind == "cpu" else devices
+    yield from together(system, interpreter, ranks, *_for_ranks(settings))
+
+
+def launched_steps(system: System, settings: Settings) -> StepsFact:
+    """Collectives, of a launcher's ranks; those of other ranks are told to rank 0."""
+    interpreter = python(system)
+    if not isinstance(interpreter, Python) or settings.place is None:
+        return interpreter if isinstance(interpreter, (Absent, Unknown)) else Absent("no launcher")
+    device = device_of(system, settings.kind, settings.place, settings.devices)
+    names, options = _for_ranks(settings)
+    steps = launched(system, interpreter.path, settings.place, device, names, options)
+    return Steps(tuple(steps), interpreter.path)
+
+
+def _for_ranks(settings: Settings) -> tuple[list[str], Mapping[str, object]]:
+    """The names of the collectives of a level, and the options that they need."""
+    names = [name for _, name in plan(("collectives",), ("",), ("",), settings.level)]
+    return names, {"largest": LARGEST.get(settings.level, 0), **settings.options}
 
 
 def plan(

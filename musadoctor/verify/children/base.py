@@ -1,8 +1,8 @@
 """Takes steps on devices, one JSON line a step.
 
 Run with ``-c`` by the examined interpreter (3.8 and later), followed by the texts of the modules
-that hold the steps and what these share, the plan and the descriptor to answer on. A step says ``{"begin": name,
-"device": "musa:0"}``, then ``{"end": name, "device": ..., "state": ..., ...}``; the closing line is
+that hold the steps and what these share, the plan and the descriptor to answer on. A step says
+``{"begin": name, "device": "musa:0"}``, then ``{"end": name, "device": ..., "state": ..., ...}``; the closing line is
 ``{"end": "all"}``. Without it the step that had begun did not come back.
 
 The plan is ``{"kind": "musa", "modules": ["measure", "compute"], "take": [["musa:0",
@@ -15,6 +15,7 @@ import errno
 import faulthandler
 import importlib
 import os
+import re
 import resource
 import sys
 import time
@@ -125,7 +126,7 @@ def main(sources: list[str], plan: dict[str, Any], descriptor: int) -> None:
     for name, step in plan["take"] if torch else ():
         device = Device(torch, name, plan["options"])
         kind = STEPS[step]
-        done = take(say, step, name, kind.seconds, lambda: kind.function(device))  # noqa: B023
+        done = take(say, step, name, kind.seconds, lambda: measured(kind.function, device))  # noqa: B023
         if not done and not take(say, "still there", name, STEP_SECONDS, lambda: alive(device)):  # noqa: B023
             break
     else:
@@ -161,10 +162,24 @@ def take(
 
 def alive(device: Device) -> dict[str, object]:
     """Whether a device still computes after an error, which may have spoilt its context."""
-    one = device.torch.ones(4, device=device.name)
-    if (one + one).cpu().tolist() != [2.0] * 4:
-        raise ArithmeticError("1 + 1 is not 2 any more")
+    for name in device.name.split():
+        one = device.torch.ones(4, device=name)
+        if (one + one).cpu().tolist() != [2.0] * 4:
+            raise ArithmeticError(f"1 + 1 is not 2 any more on {name}")
     return {}
+
+
+def measured(function: Callable[[Device], object], device: Device) -> object:
+    """A step's answer, with the most memory that torch held for it where the device tells."""
+    one_device = re.fullmatch(r"\w+:\d+", device.name)
+    reset = getattr(device.module, "reset_peak_memory_stats", None) if one_device else None
+    if reset is None:
+        return function(device)
+    reset(device.ordinal)
+    value = function(device)
+    if isinstance(value, dict):
+        value["peak_bytes"] = int(device.module.max_memory_allocated(device.ordinal))
+    return value
 
 
 def import_torch(kind: str) -> dict[str, object]:
