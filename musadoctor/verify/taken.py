@@ -41,39 +41,64 @@ class Job(NamedTuple):
     """Limit of the whole."""
 
 
+class Taken(NamedTuple):
+    """What one child did."""
+
+    steps: tuple[Step, ...]
+    left: tuple[Pair, ...]
+    """What it did not come to."""
+    why: str
+    """What kept it from its first step; empty where it began one."""
+
+
 def take(
     system: System, python: str, kind: str, job: Job, options: Mapping[str, object]
 ) -> tuple[Step, ...]:
     """All steps of a job, each with how it came out."""
-    sources = [_source(name) for name in ("base", *job.modules)]
-    told = {"kind": kind, "modules": job.modules, "options": dict(options)}
-    left = list(job.take)
     done: list[Step] = []
     for attempt in range(1, MOST_CHILDREN + 1):
-        if not left:
+        if not job.take:
             return tuple(done)
-        plan = json.dumps({**told, "take": left})
-        command = verify_child(python, f"{job.key}:{attempt}", sources, plan, job.seconds)
-        ran = system.run(command)
-        lines = answers(ran)
-        steps = [_step(line) for line in lines if "end" in line and "device" in line]
-        own = [step for step in steps if (step.device, step.name) in left]
-        done += own
-        left = _without(left, own)
-        began = any(line.get("begin") in STEPS for line in lines)
-        if left and not began:
-            why = _why(ran, lines)
-            return (*done, *(Step(device, name, "not taken", {}, why) for device, name in left))
-        lost = [step for step in _lost(ran, lines) if (step.device, step.name) in left]
-        done += lost
-        left = _without(left, lost)
-    why = f"the device ended {MOST_CHILDREN} processes before it"
-    return (*done, *(Step(device, name, "not taken", {}, why) for device, name in left))
+        one = take_in_one(system, python, kind, job, options, attempt)
+        done += one.steps
+        job = job._replace(take=one.left)
+        if one.left and one.why:
+            return (*done, *not_taken(one.left, one.why))
+    return (*done, *not_taken(job.take, f"the device ended {MOST_CHILDREN} processes before it"))
 
 
-def _without(pairs: Sequence[Pair], steps: Sequence[Step]) -> list[Pair]:
+def take_in_one(
+    system: System,
+    python: str,
+    kind: str,
+    job: Job,
+    options: Mapping[str, object],
+    attempt: int,
+) -> Taken:
+    """As many steps of a job as one child takes."""
+    sources = [_source(name) for name in ("base", *job.modules)]
+    plan = {"kind": kind, "modules": job.modules, "options": dict(options), "take": job.take}
+    key = f"{job.key}:{attempt}"
+    ran = system.run(verify_child(python, key, sources, json.dumps(plan), job.seconds))
+    lines = answers(ran)
+    told = [line for line in lines if "end" in line and "device" in line]
+    steps = [step_of(str(line["device"]), str(line["end"]), line) for line in told]
+    steps = [step for step in steps if (step.device, step.name) in job.take]
+    left = _without(job.take, steps)
+    if not any(line.get("begin") in STEPS for line in lines):
+        return Taken(tuple(steps), left, _why(ran, lines))
+    lost = [step for step in _lost(ran, lines) if (step.device, step.name) in left]
+    return Taken((*steps, *lost), _without(left, lost), "")
+
+
+def not_taken(pairs: Sequence[Pair], why: str) -> Iterator[Step]:
+    """Steps that were to be taken, and why they were not."""
+    return (Step(device, name, "not taken", {}, why) for device, name in pairs)
+
+
+def _without(pairs: Sequence[Pair], steps: Sequence[Step]) -> tuple[Pair, ...]:
     taken = {(step.device, step.name) for step in steps}
-    return [pair for pair in pairs if pair not in taken]
+    return tuple(pair for pair in pairs if pair not in taken)
 
 
 def _source(name: str) -> str:
@@ -82,14 +107,15 @@ def _source(name: str) -> str:
     return source.decode("utf-8")
 
 
-def _step(line: Mapping[str, object]) -> Step:
+def step_of(device: str, name: str, line: Mapping[str, object]) -> Step:
+    """A step as its child tells it."""
     value = line.get("value")
     texts = _texts(line.get("chain"))
     state = line.get("state")
     seconds = line.get("seconds")
     return Step(
-        device=str(line["device"]),
-        name=str(line["end"]),
+        device=device,
+        name=name,
         state=cast("StepState", state) if state in _STATES else "failed",
         value=cast("Mapping[str, object]", value) if isinstance(value, dict) else {},
         message=" ".join(texts[-1].split()) if texts else "",
@@ -111,7 +137,7 @@ def _why(ran: Ran, lines: Sequence[Mapping[str, object]]) -> str:
     """What kept a child from its first step."""
     for line in lines:
         if line.get("state") not in {None, "done"}:
-            return f"{line.get('end')} failed: {_step({'device': '', **line}).message}"
+            return f"{line.get('end')} failed: {step_of('', '', line).message}"
     for step in _lost(ran, lines):
         return f"{step.name}: {step.message}"
     return ending(ran)

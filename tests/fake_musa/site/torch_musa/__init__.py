@@ -36,7 +36,11 @@ def is_available() -> bool:
 
 
 def current_device() -> int:
-    return 0
+    return int(torch.accelerator.current_device_index())
+
+
+def set_device(device: int) -> None:
+    torch.accelerator.set_device_index(device)
 
 
 def get_device_name(device: int = 0) -> str:
@@ -63,6 +67,10 @@ def get_arch_list() -> "list[str]":
 
 def is_bf16_supported() -> bool:
     return get_device_capability() >= (2, 2)
+
+
+def get_amp_supported_dtype() -> "list[torch.dtype]":
+    return [torch.float16, torch.bfloat16]
 
 
 def synchronize(device: int = 0) -> None:
