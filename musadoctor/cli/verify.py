@@ -5,7 +5,7 @@ import threading
 import time
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
@@ -53,6 +53,22 @@ def verify(
     device: Annotated[
         Kind, typer.Option("--device", help="The kind of devices, to compare hosts.")
     ] = Kind.musa,
+    audit: Annotated[
+        str | None,
+        typer.Option(
+            "--audit",
+            metavar="MODULE:FUNCTION",
+            help="Call this function twice, and show which of its operators leave the device.",
+        ),
+    ] = None,
+    require_ops: Annotated[
+        Path | None,
+        typer.Option(
+            "--require-ops",
+            metavar="FILE",
+            help="Fail where an operator that this file names, one a line, is not on the device.",
+        ),
+    ] = None,
     select: SelectOption = None,
     ignore: IgnoreOption = None,
     format: Annotated[  # noqa: A002 - the option's name
@@ -99,7 +115,8 @@ def verify(
         refuse("--quick and --deep are two levels; give one of them")
     level: Level = "quick" if quick else "deep" if deep else "default"
     seconds = timeout or SECONDS[level]
-    settings = Settings(level, device.value, _ordinals(devices), seconds)
+    asked = _asked(audit, require_ops)
+    settings = Settings(level, device.value, _ordinals(devices), seconds, asked)
     options = Options(
         select=tuple(select or ()),
         ignore=tuple(ignore or ()),
@@ -118,9 +135,36 @@ def verify(
     else:
         from musadoctor.render import text  # noqa: PLC0415 - rich takes 50 ms
 
-        write(lambda stream: text.render(made, stream, verbose=verbose, quiet=quiet), output)
+        def show(stream: TextIO) -> None:
+            text.render(made, stream, verbose=verbose, quiet=quiet)
+            if verbose or audit:
+                from musadoctor.render import audit as table  # noqa: PLC0415
+
+                put(stream, table.render(made.facts.get("device_steps")))
+
+        write(show, output)
     code = exit_code(made, fail_on=fail_on.value, strict=strict)
     raise typer.Exit(INTERRUPTED if interrupted else code)
+
+
+def _asked(audit: str | None, require_ops: Path | None) -> dict[str, object]:
+    """What the steps are told of the audit that is wanted."""
+    asked: dict[str, object] = {}
+    if audit is not None:
+        module, separated, function = audit.partition(":")
+        if not (separated and module.strip() and function.strip()):
+            refuse(f"--audit {audit}: expected MODULE:FUNCTION, as in train:step")
+        asked["audit"] = audit
+    if require_ops is not None:
+        try:
+            lines = require_ops.read_text(encoding="utf-8").splitlines()
+        except (OSError, ValueError) as error:
+            refuse(f"cannot read {require_ops}: {getattr(error, 'strerror', None) or error}")
+        names = [name for line in lines if (name := line.partition("#")[0].strip())]
+        if not names:
+            refuse(f"{require_ops} names no operator")
+        asked["require"] = list(dict.fromkeys(names))
+    return asked
 
 
 def _ordinals(text: str | None) -> tuple[int, ...]:

@@ -2,8 +2,8 @@
 
 Run with ``-c`` by the examined interpreter (3.8 and later), followed by the texts of the modules
 that hold the steps and what these share, the plan and the descriptor to answer on. A step says
-``{"begin": name, "device": "musa:0"}``, then ``{"end": name, "device": ..., "state": ..., ...}``; the closing line is
-``{"end": "all"}``. Without it the step that had begun did not come back.
+``{"begin": name, "device": "musa:0"}``, then ``{"end": name, "device": ..., "state": ..., ...}``;
+the closing line is ``{"end": "all"}``. Without it the step that had begun did not come back.
 
 The plan is ``{"kind": "musa", "modules": ["measure", "compute"], "take": [["musa:0",
 "compute: matmul float32"], ...], "options": {...}}``.
@@ -22,7 +22,7 @@ import time
 import warnings
 from json import dumps, loads
 from types import ModuleType
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, NamedTuple, cast
 
 PACKAGE = "musadoctor.verify.children"
 LONGEST_TEXT = 2000
@@ -176,9 +176,8 @@ def measured(function: Callable[[Device], object], device: Device) -> object:
     if reset is None:
         return function(device)
     reset(device.ordinal)
-    value = function(device)
-    if isinstance(value, dict):
-        value["peak_bytes"] = int(device.module.max_memory_allocated(device.ordinal))
+    value = cast("dict[str, object]", function(device))
+    value["peak_bytes"] = int(device.module.max_memory_allocated(device.ordinal))
     return value
 
 

@@ -15,12 +15,12 @@ import re
 import sys
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple
+from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, cast
 
 from musadoctor.verify.children.base import Device, Skip, chain, register
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
 KEYS = {"musa": "PrivateUse1", "cuda": "CUDA", "cpu": "CPU"}
 """The dispatch keys of the kinds of devices."""
@@ -192,13 +192,13 @@ register("fallback: static", static, where="first")
 class Row(NamedTuple):
     """What one operator did that left the device."""
 
-    count: int = 0
+    calls: int = 0
     seconds: float = 0.0
     copied_bytes: int = 0
 
     def plus(self, seconds: float, copied_bytes: int) -> Row:
         """One more call."""
-        return Row(self.count + 1, self.seconds + seconds, self.copied_bytes + copied_bytes)
+        return Row(self.calls + 1, self.seconds + seconds, self.copied_bytes + copied_bytes)
 
 
 class Event(NamedTuple):
@@ -225,7 +225,7 @@ def audit(device: Device, work: Callable[[], object]) -> dict[str, object]:
     rows: dict[str, Row] = {}
     lost = leaving(Event("", seconds, (), events), OWN, device.kind, rows)
     asked_for = rows.pop(OWN, Row())
-    ordered = sorted(rows.items(), key=lambda item: (-item[1].seconds, -item[1].count, item[0]))
+    ordered = sorted(rows.items(), key=lambda item: (-item[1].seconds, -item[1].calls, item[0]))
     return {
         "calls": len(seen),
         "calls_on_device": sum(any(kind == device.kind for kind, _ in e.tensors) for e in seen),
@@ -235,7 +235,7 @@ def audit(device: Device, work: Callable[[], object]) -> dict[str, object]:
         "operators": [
             {
                 "operator": name,
-                "count": row.count,
+                "count": row.calls,
                 "seconds": round(row.seconds, 6),
                 "share": round(min(1.0, row.seconds / seconds), 4),
                 "bytes": row.copied_bytes,
@@ -264,25 +264,24 @@ def profiled(device: Device, work: Callable[[], object]) -> tuple[float, tuple[E
 
 def read_event(event: Any) -> Event:  # noqa: ANN401 - the profiler's
     """An event with what is below it."""
-    inputs = getattr(event.extra_fields, "inputs", None)
     return Event(
         str(event.name),
         event.duration_time_ns / 1e9,
-        tuple(tensors(inputs if isinstance(inputs, list) else [])),
+        tuple(tensors(getattr(event.extra_fields, "inputs", None))),
         tuple(read_event(child) for child in event.children),
     )
 
 
-def tensors(inputs: Sequence[Any]) -> Iterator[tuple[str, int]]:
-    """Where the tensors are, and how large."""
-    for given in inputs:
-        if isinstance(given, list):
-            yield from tensors(given)
-        elif hasattr(given, "device") and hasattr(given, "sizes"):
-            size = int(getattr(given.dtype, "itemsize", 0) or item_size(given.dtype))
-            for length in given.sizes:
-                size *= int(length)
-            yield str(given.device).partition(":")[0], size
+def tensors(given: Any) -> Iterator[tuple[str, int]]:  # noqa: ANN401 - the profiler's
+    """Where the tensors are, and how large, of an argument or of a list of them."""
+    if isinstance(given, list):
+        for one in cast("list[Any]", given):
+            yield from tensors(one)
+    elif hasattr(given, "device") and hasattr(given, "sizes"):
+        size = int(getattr(given.dtype, "itemsize", 0) or item_size(given.dtype))
+        for length in given.sizes:
+            size *= int(length)
+        yield str(given.device).partition(":")[0], size
 
 
 def item_size(dtype: Any) -> int:  # noqa: ANN401 - a torch.dtype
@@ -365,7 +364,7 @@ def operators(device: Device) -> dict[str, object]:
 
 def backward(result: Any) -> None:  # noqa: ANN401 - a tensor, or several
     """Differentiate what can be."""
-    first = result[0] if isinstance(result, (tuple, list)) else result
+    first: Any = cast("Any", result)[0] if isinstance(result, (tuple, list)) else result
     if getattr(first, "requires_grad", False):
         first.sum().backward()
 
