@@ -132,7 +132,7 @@ def encode(value: object) -> JSON:
     if isinstance(value, Mapping):
         mapping = cast("Mapping[str, object]", value)
         return {name: encode(item) for name, item in mapping.items()}
-    if isinstance(value, tuple):
+    if isinstance(value, (tuple, list)):
         items = [encode(item) for item in cast("tuple[object, ...]", value)]
         fields: tuple[str, ...] | None = getattr(cast("object", value), "_fields", None)
         return items if fields is None else dict(zip(fields, items, strict=True))

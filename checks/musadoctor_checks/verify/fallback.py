@@ -14,7 +14,7 @@ from musadoctor_checks.verify._steps import (
     unanswered,
 )
 
-STATIC, EVERYDAY, MODEL = "fallback: static", "fallback: operators", "fallback: model"
+STATIC, EVERYDAY, MODEL = "fallback: static", "fallback: common operators", "fallback: model"
 ON_DEVICE = {"covered", "composite"}
 MEANING = {
     "falls back": "is computed on the CPU",

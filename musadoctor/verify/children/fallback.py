@@ -275,7 +275,7 @@ def read_event(event: Any) -> Event:  # noqa: ANN401 - the profiler's
 def tensors(given: Any) -> Iterator[tuple[str, int]]:  # noqa: ANN401 - the profiler's
     """Where the tensors are, and how large, of an argument or of a list of them."""
     if isinstance(given, list):
-        for one in cast("list[Any]", given):
+        for one in cast("list[object]", given):
             yield from tensors(one)
     elif hasattr(given, "device") and hasattr(given, "sizes"):
         size = int(getattr(given.dtype, "itemsize", 0) or item_size(given.dtype))
@@ -392,7 +392,7 @@ def everyday(device: Device) -> dict[str, Callable[[], Any]]:
             *("exp", "log", "sqrt", "rsqrt", "reciprocal", "abs", "neg", "sin", "cos", "erf"),
             *("tanh", "sigmoid", "relu", "floor", "round", "isfinite", "isnan", "sign"),
             *("sum", "mean", "amax", "var", "std", "norm", "argmax", "all", "prod"),
-            *("sort", "argsort", "unique", "nonzero", "tril", "triu", "clone", "zeros_like"),
+            *("sort", "argsort", "nonzero", "tril", "triu", "clone", "zeros_like"),
             *("ones_like", "rand_like", "randn_like", "bernoulli"),
         )
     }
@@ -413,6 +413,7 @@ def everyday(device: Device) -> dict[str, Callable[[], Any]]:
             "addcdiv": lambda: torch.addcdiv(a, a, b + 1),
             "logsumexp": lambda: torch.logsumexp(a, 1),
             "cumsum": lambda: torch.cumsum(a, 1),
+            "unique": lambda: torch.unique(plain),
             "topk": lambda: torch.topk(a, 4),
             "max": lambda: torch.max(a, 1),
             "mm": lambda: torch.mm(a, square),
@@ -597,7 +598,7 @@ def own(device: Device) -> dict[str, object]:
         sys.path.remove(os.getcwd())
 
 
-register("fallback: operators", operators, level="default", where="first", seconds=60.0)
+register("fallback: common operators", operators, level="default", where="first", seconds=60.0)
 register("fallback: model transformer", transformer, level="default", where="first", seconds=60.0)
 register("fallback: model convnet", convnet, level="default", where="first", seconds=60.0)
 register("fallback: model own", own, where="first", seconds=300.0)
