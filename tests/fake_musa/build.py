@@ -44,7 +44,7 @@ def build(python: str) -> Path:
     """
     asked = subprocess.run([python, "-c", ASK], check=True, capture_output=True, text=True)
     torch, version = json.loads(asked.stdout)
-    sources = [path for path in sorted(HERE.rglob("*")) if path.suffix in {".cpp", ".py"}]
+    sources = [path for path in sorted(HERE.rglob("*")) if path.suffix in {".cpp", ".h", ".py"}]
     digest = hashlib.sha256(b"\0".join(path.read_bytes() for path in sources)).hexdigest()[:16]
     cache = os.environ.get("MUSADOCTOR_TEST_CACHE", "~/.cache/musadoctor-tests")
     built = Path(cache).expanduser() / f"fake_musa-{version}-{digest}"
@@ -74,7 +74,7 @@ def _compile(torch: Path, library: Path) -> None:
     includes = [f"-I{torch}/include", f"-I{torch}/include/torch/csrc/api/include"]
     subprocess.run(
         [
-            *("g++", "-std=c++20", "-O1", "-g0", "-fPIC", "-shared", "-w"),
+            *("g++", "-std=c++20", "-O0", "-g0", "-fPIC", "-shared", "-w"),
             *includes,
             *("-D_GLIBCXX_USE_CXX11_ABI=1", str(HERE / "device.cpp"), "-o", str(library)),
             *(f"-L{torch}/lib", "-Wl,--no-as-needed", "-ltorch", "-ltorch_cpu", "-lc10"),

@@ -31,3 +31,5 @@ torch.ops.load_library(LIBRARY)
 library = ctypes.CDLL(LIBRARY)
 library.fake_musa_memory_bytes.restype = ctypes.c_size_t
 library.fake_musa_used_bytes.restype = ctypes.c_size_t
+library.fake_musa_peak_bytes.restype = ctypes.c_size_t
+library.fake_musa_seed.argtypes = (ctypes.c_int, ctypes.c_uint64)
