@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
-from typing import Iterator, NamedTuple
+from typing import Generator, NamedTuple
 
 from musadoctor.verify.children.base import Device, Skip
 from musadoctor.verify.children.measure import (
-    BFLOAT16_FROM,
     DTYPES,
+    TF32,
     Draw,
     E,
     Ran,
-    TF32,
     Tensor,
     Value,
     compared,
     derived,
     element_type,
     growth,
+    old,
     step,
 )
 
@@ -53,8 +53,7 @@ def attention(route: str, dtype: str, shape: Shape, mask: str, device: Device) -
     own = getattr(torch.nn.functional, "scaled_dot_product_attention", None)
     if own is None:
         raise NotImplementedError("this torch has no scaled_dot_product_attention")
-    capability = device.capability
-    if route == "flash" and device.kind == "musa" and (capability or (0, 0)) < BFLOAT16_FROM:
+    if route == "flash" and old(device):
         raise Skip("the flash route needs capability 2.2")
 
     draw = Draw(torch)
@@ -165,19 +164,19 @@ def bound(ran: Ran, bias: Tensor, weights: Tensor, e: float) -> tuple[Tensor, ..
     middle_off = (weight_off * into**2 + size * into_off).sum(-1, keepdim=True)
     middle_off = middle_off + (above**2 * rounded).sum(-1, keepdim=True)
     slope = weights * (into - middle)
-    slope_off = weight_off * (into - middle) ** 2 + size * (into_off + middle_off) + 3 * e * slope**2
+    slope_off = (
+        weight_off * (into - middle) ** 2 + size * (into_off + middle_off) + 3 * e * slope**2
+    )
     query_off = scale**2 * (slope_off @ key**2 + adding(keys, slope, key))
     key_off = scale**2 * (flat(slope_off) @ query**2 + adding(queries, flat(slope), query))
 
     right = (ran.right, *ran.gradients)
     ends = (result_off, query_off, key_off, value_off)
-    return tuple(
-        2 * ran.u * one.abs() + DEVIATIONS * off.sqrt() for one, off in zip(right, ends)
-    )
+    return tuple(2 * ran.u * one.abs() + DEVIATIONS * off.sqrt() for one, off in zip(right, ends))
 
 
 @contextmanager
-def only(torch: Tensor, route: str) -> Iterator[None]:
+def only(torch: Tensor, route: str) -> Generator[None, None, None]:
     """Leave but one route open."""
     switches = getattr(torch.backends, "cuda", None)
     before: dict[str, bool] = {}

@@ -3,17 +3,19 @@
 docs/verify-tolerances.md derives what each operator may be off.
 """
 
+# pyright: basic
+# Tensors are of any type here, and the argument of a lambda cannot say so.
 from __future__ import annotations
 
 from functools import partial
 from typing import Callable
 
-from musadoctor.verify.children.base import Device
+from musadoctor.verify.children.base import Device, Skip
 from musadoctor.verify.children.measure import (
     DTYPES,
+    ROUNDOFF,
     Draw,
     E,
-    ROUNDOFF,
     Ran,
     Tensor,
     Value,
@@ -24,6 +26,7 @@ from musadoctor.verify.children.measure import (
     exact,
     growth,
     linear,
+    old,
     products,
     sizes,
     small,
@@ -182,7 +185,7 @@ def layer_norm(dtype: str, rows: int, length: int, device: Device) -> Value:
     return compared(ran, ("input", "weight", "bias"), allowed, reduced)
 
 
-def normalised(  # noqa: PLR0913, PLR0917 - the formula's
+def normalised(  # noqa: PLR0917 - the formula's
     ran: Ran, x: Tensor, middle: Tensor, spread: Tensor, w: Tensor, b: Tensor, e: float
 ) -> tuple[Tensor, ...]:
     """What layer norm of rows may be off, and its gradients.
@@ -389,6 +392,16 @@ def float8_matmul(device: Device) -> Value:
     return distance("result", found, right, allowed)
 
 
+def unsupported_bfloat16(device: Device) -> Value:
+    """What a card does with bfloat16 that is known not to compute in it."""
+    if not old(device):
+        raise Skip("the device computes in bfloat16")
+    torch = device.torch
+    ones = torch.ones(8, 8, dtype=torch.bfloat16)
+    local = ones.to(device.name)
+    return exact("result", (local + local) @ local, (ones + ones) @ ones)
+
+
 def of_this_torch(device: Device, name: str) -> Tensor:
     """What newer releases of torch have."""
     found = getattr(device.torch, name, None)
@@ -433,6 +446,7 @@ for _dtype in DTYPES:
     step(f"compute: layer norm {_dtype} 4096", layer_norm, _dtype, 128, 4096, level="deep")
 for _dtype in INTEGERS:
     step(f"compute: integers {_dtype}", integers, _dtype)
+step("compute: bfloat16 below capability 2.2", unsupported_bfloat16)
 step("compute: matmul int8", int8_matmul)
 step("compute: cast float8_e4m3fn", float8_cast, "float8_e4m3fn")
 step("compute: cast float8_e5m2", float8_cast, "float8_e5m2", level="default")

@@ -15,13 +15,15 @@ the functions here use. Nothing is judged: a step answers, for its result and ea
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Sequence
+import math
+from typing import Any, Callable, Dict, NamedTuple, Sequence
 
 from musadoctor.verify.children.base import Device, Skip, register, state_of
 
 Tensor = Any
 """One of torch, or torch's own type of anything, which is not imported here."""
-Value = dict  # of texts to numbers, booleans and short texts
+Value = Dict[str, Any]
+"""Numbers, booleans and short texts by name."""
 ROUNDOFF = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 """Of a type u, half the distance from 1 to the next number."""
 DTYPES = tuple(ROUNDOFF)
@@ -35,14 +37,14 @@ SMALLEST = {"float32": 2.0**-126, "float16": 2.0**-14, "bfloat16": 2.0**-126}
 """Smaller numbers have fewer digits, and a device may take them for 0."""
 SPACING = {"float32": 2.0**-149, "float16": 2.0**-24, "bfloat16": 2.0**-133}
 """Of the numbers below the smallest."""
-BFLOAT16_FROM = (2, 2)
-"""The first compute capability that computes in bfloat16 (torch_musa issue 122; 2025-12)."""
+MODERN = (2, 2)
+"""The first compute capability with bfloat16 and flash attention (torch_musa; 2025-12)."""
 MOST = 1e9
 
 
 def growth(terms: int) -> float:
     """How rounding errors add up over so many terms, in units of the roundoff."""
-    return min(float(terms), 8.0 * float(terms) ** 0.5)
+    return min(float(terms), 8.0 * math.sqrt(terms))
 
 
 def step(
@@ -69,11 +71,15 @@ def step(
 
 def element_type(device: Device, dtype: str) -> Tensor:
     """Torch's type of that name, where the device computes in it."""
-    capability = device.capability
-    old = capability is not None and capability < BFLOAT16_FROM
-    if dtype == "bfloat16" and device.kind == "musa" and old:
+    if dtype == "bfloat16" and old(device):
         raise Skip("bfloat16 needs capability 2.2")
     return getattr(device.torch, dtype)
+
+
+def old(device: Device) -> bool:
+    """Whether it is a card that neither computes in bfloat16 nor has flash attention."""
+    capability = device.capability
+    return device.kind == "musa" and capability is not None and capability < MODERN
 
 
 class Ran(NamedTuple):
@@ -206,7 +212,9 @@ def distance(
 ) -> Value:
     """How far a tensor of a device is from the right one, and where that is the most allowed."""
     if found.shape != right.shape:
-        raise ArithmeticError(f"{label} of shape {list(found.shape)} instead of {list(right.shape)}")
+        raise ArithmeticError(
+            f"{label} of shape {list(found.shape)} instead of {list(right.shape)}"
+        )
     if found.numel() == 0:
         return {}
     seen, wanted = flat(found), flat(right)
@@ -244,7 +252,7 @@ def exact(label: str, found: Tensor, right: Tensor) -> Value:
     return distance(label, found, right, right.new_zeros(()))
 
 
-def linear(
+def linear(  # noqa: PLR0917 - the first six describe an operation
     device: Device,
     dtype: str,
     call: Callable[..., Tensor],
@@ -265,7 +273,7 @@ def linear(
     return compared(ran, names, sums(ran, sizes(ran, call, fixed), terms, unit, roundings))
 
 
-def products(
+def products(  # noqa: PLR0917 - the first six describe an operation
     device: Device,
     dtype: str,
     call: Callable[..., Tensor],
