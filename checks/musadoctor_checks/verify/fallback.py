@@ -250,8 +250,7 @@ def model_leaves_device(device_steps: Steps) -> Judgement:
     """
     lost = [*unanswered(device_steps, EVERYDAY), *unanswered(device_steps, MODEL)]
     audited = [*done(device_steps, EVERYDAY), *done(device_steps, MODEL)]
-    if not audited:
-        yield from lost
+    yield from (why for why in lost if not audited or isinstance(why, Unknown))
     for step in audited:
         leaving = rows(step.value, "operators")
         if leaving:
