@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from musadoctor.live import Live
     from musadoctor.report import Report
     from musadoctor.verify.phases import Level
+    from musadoctor.verify.ranks import Place
 
 SECONDS = {"quick": 120.0, "default": 600.0, "deep": 3600.0}
 """Default limits of a run."""
@@ -69,6 +70,13 @@ def verify(
             help="Fail where an operator that this file names, one a line, is not on the device.",
         ),
     ] = None,
+    rank_from_env: Annotated[
+        bool,
+        typer.Option(
+            "--rank-from-env",
+            help="Be one rank of torchrun's or srun's: collectives alone, the report from rank 0.",
+        ),
+    ] = False,
     select: SelectOption = None,
     ignore: IgnoreOption = None,
     format: Annotated[  # noqa: A002 - the option's name
@@ -116,14 +124,20 @@ def verify(
     level: Level = "quick" if quick else "deep" if deep else "default"
     seconds = timeout or SECONDS[level]
     asked = _asked(audit, require_ops)
-    settings = Settings(level, device.value, _ordinals(devices), seconds, asked)
+    live = Live(time.monotonic() + seconds, python)
+    own = _place(live, level) if rank_from_env else None
+    settings = Settings(level, device.value, _ordinals(devices), seconds, asked, place=own)
+    if own and own.rank:
+        from musadoctor.verify.phases import launched_steps  # noqa: PLC0415
+
+        launched_steps(live, settings)
+        raise typer.Exit
     options = Options(
         select=tuple(select or ()),
         ignore=tuple(ignore or ()),
         seconds=seconds,
         redact=not no_redact,
     )
-    live = Live(time.monotonic() + seconds, python)
     try:
         made, interrupted = _kept(live, lambda: run(live, settings, options))
     except SelectionError as error:
@@ -165,6 +179,18 @@ def _asked(audit: str | None, require_ops: Path | None) -> dict[str, object]:
             refuse(f"{require_ops} names no operator")
         asked["require"] = list(dict.fromkeys(names))
     return asked
+
+
+def _place(live: "Live", level: "Level") -> "Place":
+    """Where a launcher has put this process; anything but 0 reports nothing."""
+    from musadoctor.verify.ranks import Misplaced, place  # noqa: PLC0415
+
+    if level == "quick":
+        refuse("--rank-from-env takes the collectives, which are not among the --quick steps")
+    own = place(live)
+    if isinstance(own, Misplaced):
+        refuse(f"--rank-from-env: {own.reason}")
+    return own
 
 
 def _ordinals(text: str | None) -> tuple[int, ...]:

@@ -6,16 +6,16 @@ each process starts the one of its own rank, and that of rank 0 is told what the
 """
 
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, cast
 
 from musadoctor.facts.steps import Step
-from musadoctor.system import Failure, System
+from musadoctor.system import System
 from musadoctor.verify.children.collectives import FIRST
 from musadoctor.verify.taken import Job, Taken, not_taken, step_of, take_in_one
 
-MOST_GROUPS = 4
+MOST_GROUPS = 3
 """Times that ranks are started, until it is enough."""
 RANK_SECONDS = 900.0
 """Limit of a rank's process."""
@@ -123,22 +123,26 @@ def together(
             return _rank(system, python, f"{number}of{world}", devices[number], now, asked, attempt)
 
         with ThreadPoolExecutor(world) as pool:
-            settled = [
-                _settled(taken, rank)
-                for taken, rank in zip(pool.map(rank, range(world)), ranks, strict=True)
-            ]
-        reached = {name for steps, _ in settled for name in steps}
+            settled = list(map(_settled, pool.map(rank, range(world)), ranks))
         formed = all(FIRST in steps and steps[FIRST].state == "done" for steps, _ in settled)
-        for name in now:
-            if name in reached and not (name == FIRST and formed and attempt > 1):
+        reached = [name for name in now if any(name in steps for steps, _ in settled)]
+        for name in reached if formed else (FIRST,):
+            if name != FIRST or attempt == 1 or not formed:
                 for (steps, reason), own in zip(settled, ranks, strict=True):
                     yield steps.get(name) or Step(own, name, "not taken", {}, reason)
-        left = [name for name in left if name not in reached]
+        left = [name for name in left if name not in {*reached, FIRST}]
         if not formed:
             why = "there is no process group"
             break
-    for name in left:
-        yield from not_taken([(own, name) for own in ranks], why)
+        # What did not come back would not do so at any size either.
+        vain = [name for name in left if name.startswith(f"{reached[-1]} ")]
+        yield from _none(ranks, vain, f"{reached[-1].partition(': ')[2]} did not come back")
+        left = [name for name in left if name not in vain]
+    yield from _none(ranks, left, why)
+
+
+def _none(ranks: Sequence[str], names: Sequence[str], why: str) -> Iterator[Step]:
+    return not_taken([(rank, name) for name in names for rank in ranks], why)
 
 
 def launched(
