@@ -2,12 +2,16 @@
 
 A child answers in JSON lines::
 
-    {"begin": "compute: matmul float32", "device": "musa:0"}
+    {"begin": "compute: matmul float32", "device": "musa:0", "at": 4.1}
     {"end": "compute: matmul float32", "device": "musa:0", "state": "done", "value": {...}, ...}
     {"end": "all"}
+
+Whatever it does, each step of a job is accounted for exactly once, in the job's order: by the
+child's word; as hung or crashed where it began and did not come back; as not taken otherwise.
 """
 
 import json
+import math
 import pkgutil
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,12 +21,12 @@ from musadoctor.commands import verify_child
 from musadoctor.facts.steps import Step, StepState
 from musadoctor.probes.python import answers, ending
 from musadoctor.system import Ran, System
-from musadoctor.verify.children.base import STEPS
+from musadoctor.verify.children.base import STEPS, limit_of
 
 MOST_CHILDREN = 4
 """For one list of steps: a device that hangs or crashes in more of them has been tried enough."""
 _STATES = get_args(StepState)
-_HUNG = re.compile(r"Timeout \((\d+):(\d+):(\d+)\)")
+_HUNG = re.compile(r"Timeout \((\d+):(\d+):(\d+(?:\.\d+)?)\)")
 _PLACE = re.compile(r'File "([^"\n]+)", line (\d+) in (\w+)')
 
 Pair = tuple[str, str]
@@ -55,16 +59,19 @@ def take(
     system: System, python: str, kind: str, job: Job, options: Mapping[str, object]
 ) -> tuple[Step, ...]:
     """All steps of a job, each with how it came out."""
-    done: list[Step] = []
+    done: dict[Pair, Step] = {}
+    left, why = job, f"the device ended {MOST_CHILDREN} processes before it"
     for attempt in range(1, MOST_CHILDREN + 1):
-        if not job.take:
-            return tuple(done)
-        one = take_in_one(system, python, kind, job, options, attempt)
-        done += one.steps
-        job = job._replace(take=one.left)
-        if one.left and one.why:
-            return (*done, *not_taken(one.left, one.why))
-    return (*done, *not_taken(job.take, f"the device ended {MOST_CHILDREN} processes before it"))
+        if not left.take:
+            break
+        one = take_in_one(system, python, kind, left, options, attempt)
+        done.update(((step.device, step.name), step) for step in one.steps)
+        left = left._replace(take=one.left)
+        if one.why:
+            why = one.why
+            break
+    done.update(((step.device, step.name), step) for step in not_taken(left.take, why))
+    return tuple(done[pair] for pair in job.take)
 
 
 def take_in_one(
@@ -81,14 +88,16 @@ def take_in_one(
     key = f"{job.key}:{attempt}"
     ran = system.run(verify_child(python, key, sources, json.dumps(plan), job.seconds))
     lines = answers(ran)
-    told = [line for line in lines if "end" in line and "device" in line]
-    steps = [step_of(str(line["device"]), str(line["end"]), line) for line in told]
-    steps = [step for step in steps if (step.device, step.name) in job.take]
-    left = _without(job.take, steps)
+    told: dict[Pair, Step] = {}
+    for line in lines:
+        pair = (str(line.get("device")), str(line.get("end")))
+        if pair in job.take and pair not in told:
+            told[pair] = step_of(*pair, line)
+    left = _without(job.take, told)
     if not any(line.get("begin") in STEPS for line in lines):
-        return Taken(tuple(steps), left, _why(ran, lines))
-    lost = [step for step in _lost(ran, lines) if (step.device, step.name) in left]
-    return Taken((*steps, *lost), _without(left, lost), "")
+        return Taken(tuple(told.values()), left, _why(ran, lines, options))
+    lost = {pair: step for pair, step in _lost(ran, lines, options) if pair in left}
+    return Taken((*told.values(), *lost.values()), _without(left, lost), "")
 
 
 def not_taken(pairs: Sequence[Pair], why: str) -> Iterator[Step]:
@@ -96,8 +105,7 @@ def not_taken(pairs: Sequence[Pair], why: str) -> Iterator[Step]:
     return (Step(device, name, "not taken", {}, why) for device, name in pairs)
 
 
-def _without(pairs: Sequence[Pair], steps: Sequence[Step]) -> tuple[Pair, ...]:
-    taken = {(step.device, step.name) for step in steps}
+def _without(pairs: Sequence[Pair], taken: Mapping[Pair, Step]) -> tuple[Pair, ...]:
     return tuple(pair for pair in pairs if pair not in taken)
 
 
@@ -117,40 +125,59 @@ def step_of(device: str, name: str, line: Mapping[str, object]) -> Step:
         device=device,
         name=name,
         state=cast("StepState", state) if state in _STATES else "failed",
-        value=cast("Mapping[str, object]", value) if isinstance(value, dict) else {},
+        value=cast("Mapping[str, object]", _plain(value)) if isinstance(value, dict) else {},
         message=" ".join(texts[-1].split()) if texts else "",
         chain=texts,
         seconds=seconds if isinstance(seconds, float) else 0.0,
     )
 
 
-def _lost(ran: Ran, lines: Sequence[Mapping[str, object]]) -> Iterator[Step]:
+def _plain(value: object) -> object:
+    """A value that each reader of JSON takes: what is no number is told by its name."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in cast("dict[str, object]", value).items()}
+    return list(map(_plain, cast("list[object]", value))) if isinstance(value, list) else value
+
+
+def _lost(
+    ran: Ran, lines: Sequence[Mapping[str, object]], options: Mapping[str, object]
+) -> Iterator[tuple[Pair, Step]]:
     """The step that had begun and did not come back."""
     ended = {(line.get("device"), line.get("end")) for line in lines if "end" in line}
     for line in lines:
         if "begin" in line and (line.get("device"), line["begin"]) not in ended:
-            state, message = _how(ran)
-            yield Step(str(line.get("device")), str(line["begin"]), state, {}, message)
+            pair = str(line.get("device")), str(line["begin"])
+            state, message = _how(ran, pair[1], line.get("at"), options)
+            yield pair, Step(*pair, state, {}, message)
 
 
-def _why(ran: Ran, lines: Sequence[Mapping[str, object]]) -> str:
+def _why(ran: Ran, lines: Sequence[Mapping[str, object]], options: Mapping[str, object]) -> str:
     """What kept a child from its first step."""
     for line in lines:
         if line.get("state") not in {None, "done"}:
             return f"{line.get('end')} failed: {step_of('', '', line).message}"
-    for step in _lost(ran, lines):
+    for _, step in _lost(ran, lines, options):
         return f"{step.name}: {step.message}"
     return ending(ran)
 
 
-def _how(ran: Ran) -> tuple[StepState, str]:
+def _how(ran: Ran, name: str, at: object, options: Mapping[str, object]) -> tuple[StepState, str]:
+    """What became of a step that began ``at`` so many seconds and did not come back."""
     if hung := _HUNG.search(ran.err):
-        hours, minutes, seconds = map(int, hung.groups())
+        hours, minutes, seconds = map(float, hung.groups())
         limit = hours * 3600 + minutes * 60 + seconds
         place = "; ".join(f"{name} ({file}:{line})" for file, line, name in _places(ran.err))
-        return "hung", f"no end after {limit} s" + (f", in {place}" if place else "")
+        return "hung", f"no end after {limit:g} s" + (f", in {place}" if place else "")
+    spent = ran.seconds - at if isinstance(at, float) else 0.0
+    if ran.status not in {"ok", "signal"} and spent >= limit_of(name, options):
+        # Stopped, or in a call to the kernel: it could not end itself.
+        return "hung", f"no end after {spent:.0f} s: {ending(ran)}"
     if ran.status == "timed out":
-        return "hung", ran.note
+        return "not taken", f"had begun and was given up: {ran.note}"
+    if ran.note.startswith("SIGKILL"):
+        return "crashed", f"{ending(ran)}, as the kernel does when the host's memory runs out"
     return "crashed", ending(ran)
 
 

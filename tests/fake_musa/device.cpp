@@ -247,6 +247,9 @@ int64_t attention_route(const Tensor&, const Tensor&, const Tensor&, const std::
 // ---- what is registered ----------------------------------------------------------------------
 
 void fall_back(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const auto name = c10::toString(op.operator_name());
+  TORCH_CHECK_NOT_IMPLEMENTED(!missing.concerns(name), "Could not run '", name,
+                              "' with arguments from the 'musa' backend.");
   at::native::cpu_fallback(op, stack);
 }
 

@@ -2,8 +2,9 @@
 
 Run with ``-c`` by the examined interpreter (3.8 and later), followed by the texts of the modules
 that hold the steps and what these share, the plan and the descriptor to answer on. A step says
-``{"begin": name, "device": "musa:0"}``, then ``{"end": name, "device": ..., "state": ..., ...}``;
-the closing line is ``{"end": "all"}``. Without it the step that had begun did not come back.
+``{"begin": name, "device": "musa:0", "at": seconds}``, then ``{"end": name, "device": ...,
+"state": ..., ...}``; the closing line is ``{"end": "all"}``. Without it the step that had begun did
+not come back. The first line, ``{"steps": number}``, is for whoever watches.
 
 The plan is ``{"kind": "musa", "modules": ["measure", "compute"], "take": [["musa:0",
 "compute: matmul float32"], ...], "options": {...}}``.
@@ -22,12 +23,14 @@ import time
 import warnings
 from json import dumps, loads
 from types import ModuleType
-from typing import Any, Callable, NamedTuple, cast
+from typing import Any, Callable, Mapping, NamedTuple, cast
 
 PACKAGE = "musadoctor.verify.children"
 LONGEST_TEXT = 2000
 MOST_WARNINGS = 5
 STEP_SECONDS = 30.0
+IMPORT_SECONDS = 120.0
+BEGUN = time.perf_counter()
 
 
 class Skip(Exception):  # noqa: N818 - it is no error
@@ -104,6 +107,13 @@ def register(
     STEPS[name] = Kind(function, level, where, seconds)
 
 
+def limit_of(name: str, options: Mapping[str, object]) -> float:
+    """Seconds after which a step has hung; a run may set less than the step's own."""
+    own = STEPS[name].seconds if name in STEPS else IMPORT_SECONDS
+    most = options.get("step_seconds")
+    return min(own, most) if isinstance(most, float) and name in STEPS else own
+
+
 def main(sources: list[str], plan: dict[str, Any], descriptor: int) -> None:
     """Take the plan's steps; only a failed import or a lost device ends them early."""
     for name, source in zip(plan["modules"], sources):
@@ -120,13 +130,15 @@ def main(sources: list[str], plan: dict[str, Any], descriptor: int) -> None:
         os.write(descriptor, (dumps(line, default=str) + "\n").encode("ascii"))
 
     torch = None
-    taken = take(say, "import torch", "", STEP_SECONDS * 4, lambda: import_torch(plan["kind"]))
+    say(steps=len(plan["take"]))
+    taken = take(say, "import torch", "", IMPORT_SECONDS, lambda: import_torch(plan["kind"]))
     if taken:
         torch = sys.modules["torch"]
     for name, step in plan["take"] if torch else ():
         device = Device(torch, name, plan["options"])
         kind = STEPS[step]
-        done = take(say, step, name, kind.seconds, lambda: measured(kind.function, device))  # noqa: B023
+        seconds = limit_of(step, plan["options"])
+        done = take(say, step, name, seconds, lambda: measured(kind.function, device))  # noqa: B023
         if not done and not take(say, "still there", name, STEP_SECONDS, lambda: alive(device)):  # noqa: B023
             break
     else:
@@ -141,7 +153,7 @@ def take(
     work: Callable[[], object],
 ) -> bool:
     """Take one step; whether the device can be trusted with the next."""
-    say(begin=name, device=device)
+    say(begin=name, device=device, at=round(time.perf_counter() - BEGUN, 3))
     told: dict[str, object] = {"end": name, "device": device, "state": "done"}
     begun = time.perf_counter()
     faulthandler.dump_traceback_later(seconds, exit=True)
