@@ -193,7 +193,7 @@ class Arguments {
   c10::ScalarType dtype = at::kFloat;
   std::vector<Pair> pairs;
 
-  Tensor lend(const Tensor& tensor, bool written) {
+  Tensor lend(const Tensor& tensor, bool written, bool shrinks = false) {
     if (!tensor.defined() || tensor.is_cpu()) {
       return tensor;
     }
@@ -201,8 +201,8 @@ class Arguments {
       device = tensor.device();
       dtype = tensor.scalar_type();
     }
-    // What is empty may be resized, which borrowed memory cannot be.
-    const bool fresh = written && tensor.numel() == 0;
+    // What is empty or shrinks is resized, which borrowed memory cannot be.
+    const bool fresh = written && (shrinks || tensor.numel() == 0);
     auto host = fresh ? at::empty({0}, at::TensorOptions(tensor.scalar_type())) : on_host(tensor);
     pairs.push_back({tensor, host, written});
     return host;
@@ -229,7 +229,7 @@ class Arguments {
 
   void write_back() const {
     for (const auto& pair : pairs) {
-      if (pair.written && pair.device.sizes() != pair.host.sizes()) {
+      if (pair.written && pair.device.data_ptr() != pair.host.data_ptr()) {
         pair.device.resize_(pair.host.sizes());
         on_host(pair.device).copy_(pair.host);
       }
@@ -280,7 +280,10 @@ void lend_all(const c10::FunctionSchema& schema, at::ArrayRef<c10::IValue> given
     const auto* alias = schema.arguments()[i].alias_info();
     const bool written = alias != nullptr && alias->isWrite();
     if (value.isTensor()) {
-      value = arguments.lend(value.toTensor(), written);
+      // A loss has the size of its input before it is reduced.
+      const bool out = schema.arguments()[i].is_out();
+      const bool loss = out && schema.name().find("_loss") != std::string::npos;
+      value = arguments.lend(value.toTensor(), written, loss);
     } else if (value.isTensorList()) {
       lend_list(value.toTensorList(), value, arguments, written);
     } else if (value.isOptionalTensorList()) {
