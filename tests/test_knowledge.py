@@ -34,6 +34,7 @@ FIELDS = {
     "bad_kernel": {"build", "driver", "instead"},
     "refusal": {"pattern", "kind", "meaning", "fix"},
     "xid": {"code", "meaning"},
+    "device_limit": {"subject", "below", "meaning", "instead"},
 }
 OPTIONAL = {"note", "instead"}
 
@@ -82,6 +83,7 @@ def test_no_row_is_there_twice() -> None:
         "message": ("pattern",),
         "refusal": ("pattern",),
         "xid": ("code",),
+        "device_limit": ("subject",),
     }
     for table, names in keys.items():
         found: list[tuple[object, ...]] = [tuple(row[n] for n in names) for row in rows(table)]
@@ -101,6 +103,7 @@ def test_typed_rows_are_the_raw_rows() -> None:
         "message": knowledge.messages,
         "refusal": knowledge.refusals,
         "xid": knowledge.xids,
+        "device_limit": knowledge.device_limits,
     }
     for table, load in loaders.items():
         typed = load()

@@ -28,6 +28,7 @@ FILES = {
     "messages.toml": ("message",),
     "kernel_log.toml": ("refusal", "xid"),
     "kernels.toml": ("tested_kernels", "bad_kernel"),
+    "limits.toml": ("device_limit",),
 }
 """The tables of each file."""
 
@@ -145,6 +146,17 @@ class Xid(NamedTuple):
 
     code: str
     meaning: str
+    origin: Origin
+
+
+class DeviceLimit(NamedTuple):
+    """What cards below a compute capability cannot do."""
+
+    subject: str
+    below: str
+    """The first capability that can."""
+    meaning: str
+    instead: str
     origin: Origin
 
 
@@ -286,6 +298,27 @@ def xids() -> tuple[Xid, ...]:
     return tuple(
         Xid(_text(row, "code"), _text(row, "meaning"), _origin(row)) for row in rows("xid")
     )
+
+
+@functools.cache
+def device_limits() -> tuple[DeviceLimit, ...]:
+    """What cards cannot do by themselves."""
+    return tuple(
+        DeviceLimit(
+            _text(row, "subject"),
+            _text(row, "below"),
+            _text(row, "meaning"),
+            _text(row, "instead"),
+            _origin(row),
+        )
+        for row in rows("device_limit")
+    )
+
+
+def device_limit(subject: str) -> DeviceLimit:
+    """The limit of that name."""
+    (limit,) = (limit for limit in device_limits() if limit.subject == subject)
+    return limit
 
 
 def explained(texts: Iterable[str]) -> Message | None:
