@@ -1,5 +1,7 @@
 """``musadoctor verify``: compute on every visible device, and see whether it is right."""
 
+import shutil
+import signal
 import sys
 import threading
 import time
@@ -9,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 
 import typer
 
+from musadoctor import __version__
 from musadoctor.cli.report import FailOn, Format, IgnoreOption, SelectOption
 from musadoctor.cli.shared import (
     INTERRUPTED,
     PythonOption,
     RedactOption,
+    interrupt_by,
     put,
     refuse,
     write,
@@ -24,11 +28,14 @@ if TYPE_CHECKING:
 
     from musadoctor.live import Live
     from musadoctor.report import Report
+    from musadoctor.system import System
     from musadoctor.verify.phases import Level
+    from musadoctor.verify.progress import ProgressLine
     from musadoctor.verify.ranks import Place
 
 SECONDS = {"quick": 120.0, "default": 600.0, "deep": 3600.0}
 """Default limits of a run."""
+TICK = 0.1
 LAST_WORDS = 5.0
 """Seconds that an interrupted run gets to report what it has found."""
 
@@ -77,6 +84,41 @@ def verify(
             help="Be one rank of torchrun's or srun's: collectives alone, the report from rank 0.",
         ),
     ] = False,
+    save: Annotated[
+        Path | None,
+        typer.Option("--save", metavar="FILE", help="Keep the figures, as an accepted host's."),
+    ] = None,
+    compare: Annotated[
+        Path | None,
+        typer.Option("--compare", metavar="FILE", help="Compare with figures of --save."),
+    ] = None,
+    tolerance: Annotated[
+        float,
+        typer.Option(
+            "--tolerance",
+            metavar="PERCENT",
+            min=0,
+            max=100,
+            help="How much slower than the record the host may be.",
+        ),
+    ] = 10.0,
+    soak: Annotated[
+        float,
+        typer.Option(
+            "--soak",
+            metavar="MINUTES",
+            min=0,
+            help="Compute for so long on all devices at once, and tell what changes meanwhile.",
+        ),
+    ] = 0.0,
+    capture: Annotated[
+        Path | None,
+        typer.Option("--capture", metavar="FILE", help="Keep the raw answers, to judge elsewhere."),
+    ] = None,
+    recording: Annotated[
+        Path | None,
+        typer.Option("--recording", metavar="FILE", help="Judge what --capture kept."),
+    ] = None,
     select: SelectOption = None,
     ignore: IgnoreOption = None,
     format: Annotated[  # noqa: A002 - the option's name
@@ -112,21 +154,41 @@ def verify(
     ] = None,
 ) -> None:
     """Compute on every visible device, and see whether it is right."""
-    from musadoctor.doctor import Options  # noqa: PLC0415 - other commands start faster
+    from musadoctor.doctor import Options, redaction  # noqa: PLC0415 - other commands start faster
     from musadoctor.live import Live  # noqa: PLC0415
+    from musadoctor.recording import (  # noqa: PLC0415
+        Recorder,
+        RecordingError,
+        read_recording,
+        write_recording,
+    )
     from musadoctor.report import exit_code  # noqa: PLC0415
     from musadoctor.selection import SelectionError  # noqa: PLC0415
     from musadoctor.verify.phases import Settings  # noqa: PLC0415
+    from musadoctor.verify.progress import ProgressLine  # noqa: PLC0415
+    from musadoctor.verify.record import RecordError, read, record  # noqa: PLC0415
+    from musadoctor.verify.run import (  # noqa: PLC0415
+        recorded_settings,
+        settings_to_record,
+    )
     from musadoctor.verify.run import verify as run  # noqa: PLC0415
 
     if quick and deep:
         refuse("--quick and --deep are two levels; give one of them")
     level: Level = "quick" if quick else "deep" if deep else "default"
-    seconds = timeout or SECONDS[level]
-    asked = _asked(audit, require_ops)
-    live = Live(time.monotonic() + seconds, python)
+    seconds = (timeout or SECONDS[level]) + 60 * soak
+    line = ProgressLine(sys.stderr, shutil.get_terminal_size().columns)
+    live = Live(time.monotonic() + seconds, python, line.heard)
     own = _place(live, level) if rank_from_env else None
-    settings = Settings(level, device.value, _ordinals(devices), seconds, asked, place=own)
+    settings = Settings(
+        level,
+        device.value,
+        _ordinals(devices),
+        seconds,
+        _asked(audit, require_ops),
+        place=own,
+        soak_seconds=60 * soak,
+    )
     if own and own.rank:
         from musadoctor.verify.phases import launched_steps  # noqa: PLC0415
 
@@ -138,10 +200,47 @@ def verify(
         seconds=seconds,
         redact=not no_redact,
     )
+    recorder = Recorder(live)
+    system: System = recorder
     try:
-        made, interrupted = _kept(live, lambda: run(live, settings, options))
-    except SelectionError as error:
+        if recording is not None:
+            chosen = {
+                "--quick": quick,
+                "--deep": deep,
+                "--devices": devices,
+                "--device": device is not Kind.musa,
+                "--python": python,
+                "--soak": soak,
+                "--audit": audit,
+                "--require-ops": require_ops,
+                "--rank-from-env": rank_from_env,
+                "--capture": capture,
+            }
+            for unheard in (name for name, given in chosen.items() if given):
+                refuse(f"{unheard} says nothing to a recording, whose answers are all there")
+            system = read_recording(str(recording))
+            settings = recorded_settings(system.verify, str(recording))
+            options = options._replace(recording=f"{recording}, taken {system.taken}")
+        if compare is not None:
+            settings = settings._replace(accepted=read(str(compare), tolerance / 100))
+        made, interrupted = _kept(live, line, lambda: run(system, settings, options))
+    except (SelectionError, RecordingError, RecordError) as error:
         refuse(str(error))
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    if capture is not None:
+        text_of = write_recording(
+            recorder.answers(),
+            musadoctor=__version__,
+            taken=now,
+            redaction=None if no_redact else redaction(live),
+            verify=settings_to_record(settings),
+        )
+        write(lambda stream: put(stream, text_of), capture)
+        print(f"musadoctor: raw answers kept in {capture}", file=sys.stderr)
+    if save is not None:
+        write(lambda stream: put(stream, record(made.facts, settings, now)), save)
+        care = "" if made.verdict in {"healthy", "degraded"} else f"; this host is {made.verdict}"
+        print(f"musadoctor: figures kept in {save}{care}", file=sys.stderr)
     if json or format is Format.json:
         from musadoctor.render import json as renderer  # noqa: PLC0415 - one renderer a run
 
@@ -151,6 +250,10 @@ def verify(
 
         def show(stream: TextIO) -> None:
             text.render(made, stream, verbose=verbose, quiet=quiet)
+            if not quiet:
+                from musadoctor.render import verify as measured  # noqa: PLC0415
+
+                put(stream, measured.render(made.facts, shutil.get_terminal_size().columns))
             if verbose or audit:
                 from musadoctor.render import audit as table  # noqa: PLC0415
 
@@ -202,8 +305,10 @@ def _ordinals(text: str | None) -> tuple[int, ...]:
     return tuple(dict.fromkeys(map(int, parts)))
 
 
-def _kept(live: "Live", work: "Callable[[], Report]") -> "tuple[Report, bool]":
-    """The report, and whether Ctrl-C cut it short: what was found until then is in it."""
+def _kept(
+    live: "Live", line: "ProgressLine", work: "Callable[[], Report]"
+) -> "tuple[Report, bool]":
+    """The report, and whether Ctrl-C or SIGTERM cut it short: what was found is in it."""
     made: list[Report] = []
     failed: list[BaseException] = []
 
@@ -214,12 +319,20 @@ def _kept(live: "Live", work: "Callable[[], Report]") -> "tuple[Report, bool]":
             failed.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
-    thread.start()
     interrupted = False
     try:
-        thread.join()
+        interrupt_by(signal.SIGTERM, signal.SIGHUP)
+        thread.start()
+        while thread.is_alive():
+            thread.join(TICK)
+            line.draw()
     except KeyboardInterrupt:
         interrupted = True
+    line.clear()
+    if interrupted:
+        # A second one would only lose what the first one kept.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
         print("musadoctor: interrupted; what was found until now:", file=sys.stderr)
         live.cancel()
         thread.join(LAST_WORDS)

@@ -4,6 +4,7 @@ A fact is its record, :class:`Absent` or :class:`Unknown`. Every record's ``str(
 evidence. Records are named tuples: fifty frozen dataclasses cost 70 ms of start-up, these 12.
 """
 
+from musadoctor.facts.accepted import Accepted, Curve
 from musadoctor.facts.base import Absent, Unknown
 from musadoctor.facts.driver import (
     DeviceNode,
@@ -21,6 +22,7 @@ from musadoctor.facts.environment import Environment, SearchEntry
 from musadoctor.facts.hardware import Gpu, Gpus, PcieLink
 from musadoctor.facts.kernel import DkmsTree, KernelLog, KernelMessage, ModuleFile
 from musadoctor.facts.machine import Container, ContainerRuntime, InjectedFile, Machine
+from musadoctor.facts.network import Rdma, RdmaDevice, RdmaPort
 from musadoctor.facts.python import (
     Distribution,
     Distributions,
@@ -38,7 +40,7 @@ from musadoctor.facts.requirements import (
     Stack,
     Unresolved,
 )
-from musadoctor.facts.steps import Step, Steps
+from musadoctor.facts.steps import Rate, Step, Steps
 from musadoctor.facts.toolkit import (
     Component,
     ComponentLibrary,
@@ -67,12 +69,14 @@ from musadoctor.facts.torch import (
 
 __all__ = [
     "Absent",
+    "Accepted",
     "ChildFailure",
     "Collectives",
     "Component",
     "ComponentLibrary",
     "Container",
     "ContainerRuntime",
+    "Curve",
     "DeviceNode",
     "DeviceNodes",
     "Distribution",
@@ -105,6 +109,10 @@ __all__ = [
     "PcieLink",
     "Probe",
     "Python",
+    "Rate",
+    "Rdma",
+    "RdmaDevice",
+    "RdmaPort",
     "Replacement",
     "Requirements",
     "RequirementsFile",

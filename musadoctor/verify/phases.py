@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
 from typing import Literal, NamedTuple, cast
 
+from musadoctor.facts.accepted import Accepted, AcceptedFact
 from musadoctor.facts.base import Absent, Unknown
 from musadoctor.facts.python import Python
 from musadoctor.facts.steps import Step, Steps, StepsFact
@@ -26,13 +27,17 @@ from musadoctor.verify.children import (  # noqa: F401 - each registers its step
     fallback,
     memory,
     numerics,
+    record,
+    throughput,
 )
 from musadoctor.verify.children.base import STEPS
 from musadoctor.verify.ranks import LARGEST, Place, device_of, launched, together
+from musadoctor.verify.soak import soak_steps
 from musadoctor.verify.taken import Job, Pair, take
 
 Level = Literal["quick", "default", "deep"]
 LEVELS: tuple[Level, ...] = ("quick", "default", "deep")
+KINDS = ("musa", "cuda", "cpu")
 SIDE_BY_SIDE = 8
 """Devices that compute at a time."""
 CENSUS = "census: devices"
@@ -52,6 +57,12 @@ class Settings(NamedTuple):
     """Handed to the steps as they are."""
     place: Place | None = None
     """Where a launcher has put this process: then only the collectives are taken."""
+    families: frozenset[str] = frozenset()
+    """Families of steps to take; empty for all."""
+    soak_seconds: float = 0.0
+    """How long the devices are to compute for; 0 for not at all."""
+    accepted: Accepted | None = None
+    """The record to compare with."""
 
 
 Work = Callable[[System, str, Settings, tuple[str, ...]], Iterator[Step]]
@@ -82,7 +93,16 @@ def probes(settings: Settings) -> dict[str, Probe]:
 
         return probe
 
+    def accepted(_: System) -> AcceptedFact:
+        return settings.accepted or Absent("--compare names no record")
+
+    def soak(
+        system: System, interpreter: str, _: Settings, devices: tuple[str, ...]
+    ) -> Iterator[Step]:
+        return soak_steps(system, interpreter, settings.kind, devices, settings.soak_seconds)
+
     return {
+        "accepted": accepted,
         "visible_devices": visible,
         "device_steps": phase(device_steps),
         "transfer_steps": phase(transfer_steps),
@@ -92,6 +112,9 @@ def probes(settings: Settings) -> dict[str, Probe]:
             else phase(rank_steps)
         ),
         "extension_steps": phase(extension_steps),
+        "soak_steps": (
+            phase(soak) if settings.soak_seconds else lambda _: Absent("--soak was not asked for")
+        ),
     }
 
 
@@ -110,9 +133,13 @@ def device_steps(
     system: System, interpreter: str, settings: Settings, devices: tuple[str, ...]
 ) -> Iterator[Step]:
     """Computation, numerics and the fall-back audit, the devices side by side."""
-    modules = ("measure", "elementwise", "compute", "attention", "numerics", "fallback")
+    modules = (
+        *("measure", "elementwise", "compute", "attention", "numerics", "fallback"),
+        *("throughput", "record"),
+    )
+    wanted = [one for one in ("compute", "numerics", "fallback", "record") if asked(settings, one)]
     jobs = [
-        Job(f"devices:{device}", modules, plan(modules, (device,), devices, settings.level), 600.0)
+        Job(f"devices:{device}", modules, plan(wanted, (device,), devices, settings.level), 600.0)
         for device in devices
     ]
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
@@ -126,8 +153,9 @@ def transfer_steps(
     system: System, interpreter: str, settings: Settings, devices: tuple[str, ...]
 ) -> Iterator[Step]:
     """Memory, and transfer between host and devices, one after the other."""
-    modules = ("memory",)
-    job = Job("transfer", modules, plan(modules, devices, devices, settings.level), 600.0)
+    modules = ("memory", "throughput")
+    wanted = [one for one in modules if asked(settings, one)]
+    job = Job("transfer", modules, plan(wanted, devices, devices, settings.level), 600.0)
     options = {**settings.options, "level": settings.level}
     yield from take(system, interpreter, settings.kind, job, options)
 
@@ -166,6 +194,11 @@ def _for_ranks(settings: Settings) -> tuple[list[str], Mapping[str, object]]:
     return names, {"largest": LARGEST.get(settings.level, 0), **settings.options}
 
 
+def asked(settings: Settings, family: str) -> bool:
+    """Whether the steps of a family are to be taken."""
+    return not settings.families or family in settings.families
+
+
 def plan(
     modules: Sequence[str], own: Sequence[str], devices: Sequence[str], level: Level
 ) -> tuple[Pair, ...]:
@@ -195,4 +228,7 @@ def _visible(system: System, settings: Settings) -> StepsFact:
     (step,) = steps
     if step.state != "done":
         return Unknown(f"the devices cannot be listed: {step.message}")
-    return Steps(steps, interpreter.path)
+    known = len(cast("list[object]", step.value.get("devices", [])))
+    missing = [number for number in settings.devices if number >= known]
+    told = step._replace(value={**step.value, "missing": missing})
+    return Steps((told,), interpreter.path)

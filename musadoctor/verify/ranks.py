@@ -8,6 +8,7 @@ each process starts the one of its own rank, and that of rank 0 is told what the
 import socket
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple, cast
 
 from musadoctor.facts.steps import Step
@@ -19,12 +20,14 @@ MOST_GROUPS = 3
 """Times that ranks are started, until it is enough."""
 RANK_SECONDS = 900.0
 """Limit of a rank's process."""
-LIMITS: Mapping[str, object] = {"limit": 30.0, "join": 90.0}
-"""Seconds of a step, and until the last rank has come: each imports torch first."""
+STEP_SECONDS, JOIN_SECONDS = 30.0, 90.0
+"""Of a step, and until the last rank has come: each imports torch first."""
 LARGEST = {"default": 256 << 20, "deep": 1 << 30}
 """Bytes of the largest tensor by level."""
 PORT = 29500
 """Of the rendezvous where nothing names one: torchrun's."""
+SILENT = "no answer within the step's limit: it stalled, or its process has ended"
+"""All that rank 0 can tell of a rank on another host."""
 MASKS = {"musa": "MUSA_VISIBLE_DEVICES", "cuda": "CUDA_VISIBLE_DEVICES"}
 
 
@@ -108,22 +111,32 @@ def together(
     options: Mapping[str, object],
 ) -> Iterator[Step]:
     """Take the steps on ranks of this machine, one for each device."""
-    world = len(devices)
+    world, kind = len(devices), devices[0].partition(":")[0]
     ranks = [f"rank {rank} {device}" for rank, device in enumerate(devices)]
     left, why = list(names), f"the ranks were started {MOST_GROUPS} times before it"
     for attempt in range(1, MOST_GROUPS + 1):
         if not left:
             return
         now = left if attempt == 1 else [FIRST, *left]
-        shared = {"world": world, "host": "127.0.0.1", "port": _free_port(), "local": True}
-
-        def rank(number: int, now: Sequence[str] = now, attempt: int = attempt) -> Taken:
-            own = {"rank": number, "serves": number == 0, "name": ranks[number]}
-            asked = {**LIMITS, **options, **shared, **own, "attempt": attempt}
-            return _rank(system, python, f"{number}of{world}", devices[number], now, asked, attempt)
-
+        port = _free_port()
+        asked = [
+            {
+                **_limits(options),
+                "rank": rank,
+                "world": world,
+                "name": name,
+                "local": True,
+                "attempt": attempt,
+                "host": "127.0.0.1",
+                "port": port,
+                "serves": rank == 0,
+            }
+            for rank, name in enumerate(ranks)
+        ]
+        jobs = [_job(rank, world, device, now) for rank, device in enumerate(devices)]
+        run = partial(take_in_one, system, python, kind, attempt=attempt)
         with ThreadPoolExecutor(world) as pool:
-            settled = list(map(_settled, pool.map(rank, range(world)), ranks))
+            settled = list(map(_settled, pool.map(run, jobs, asked), ranks))
         formed = all(FIRST in steps and steps[FIRST].state == "done" for steps, _ in settled)
         reached = [name for name in now if any(name in steps for steps, _ in settled)]
         for name in reached if formed else (FIRST,):
@@ -156,15 +169,9 @@ def launched(
     """Take the steps as one rank of a launcher's; for rank 0 those of all ranks."""
     where = f" of node {own.node}" if own.node else ""
     name = f"rank {own.rank} {device}{where}"
-    asked = {
-        **LIMITS,
-        **options,
-        **own._asdict(),
-        "local": False,
-        "name": name,
-        "attempt": 1,
-    }
-    taken = _rank(system, python, f"{own.rank}of{own.world}", device, names, asked, 1)
+    asked = {**_limits(options), **own._asdict(), "local": False, "name": name, "attempt": 1}
+    job = _job(own.rank, own.world, device, names)
+    taken = take_in_one(system, python, device.partition(":")[0], job, asked, 1)
     why = taken.why
     reached: set[str] = set()
     for step in taken.steps:
@@ -178,24 +185,19 @@ def launched(
         for rank, outcome in told.items():
             yield step_of(rank, step.name, outcome)
         for rank in cast("list[str]", step.value.get("silent", [])):
-            limit = "it stalled, or its process has ended"
-            yield Step(rank, step.name, "hung", {}, f"no answer within the step's limit: {limit}")
+            yield Step(rank, step.name, "hung", {}, SILENT)
     left = [(name, step) for step in names if step not in reached]
     yield from not_taken(left, why or "this rank's process had ended")
 
 
-def _rank(
-    system: System,
-    python: str,
-    key: str,
-    device: str,
-    names: Sequence[str],
-    options: Mapping[str, object],
-    attempt: int,
-) -> Taken:
+def _limits(options: Mapping[str, object]) -> dict[str, object]:
+    limit = options.get("step_seconds", STEP_SECONDS)
+    return {"limit": limit, "join": JOIN_SECONDS, **options}
+
+
+def _job(rank: int, world: int, device: str, names: Sequence[str]) -> Job:
     take = tuple((device, name) for name in names)
-    job = Job(f"ranks:{key}", ("collectives",), take, RANK_SECONDS)
-    return take_in_one(system, python, device.partition(":")[0], job, options, attempt)
+    return Job(f"ranks:{rank}of{world}", ("collectives",), take, RANK_SECONDS)
 
 
 def _settled(taken: Taken, rank: str) -> tuple[dict[str, Step], str]:

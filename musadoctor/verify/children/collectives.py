@@ -9,15 +9,16 @@ known to the others within the step's limit, and none waits for it in the next o
 
 and ``{"lost": "..."}`` where the ranks cannot go on together, for this step and all after it.
 
-Of the options, ``rank``, ``name`` (what a rank is called), ``world``, ``host``, ``port``, ``serves``
-(whether this rank holds the store), ``local`` (all ranks are processes of this machine), ``limit``
-and ``join`` (seconds for a step and for the ranks to find each other), ``largest`` (bytes) and
-``attempt`` are meant for these steps.
+Of the options, ``rank``, ``name`` (what a rank is called), ``world``, ``host``, ``port``,
+``serves`` (whether this rank holds the store), ``local`` (all ranks are processes of this machine),
+``limit`` and ``join`` (seconds for a step and for the ranks to find each other), ``largest``
+(bytes) and ``attempt`` are meant for these steps.
 """
 
 from __future__ import annotations
 
 import faulthandler
+import importlib
 import os
 import time
 from datetime import timedelta
@@ -39,6 +40,8 @@ MANY, FEW = 20, 5
 """Calls that are timed: of up to 1 MiB, of more."""
 ROUND_TRIPS = 3
 PAIR_BYTES = 8 << 20
+TENSORS = 8
+"""A collective is measured where this many tensors of its size would have room on each device."""
 MOST_RANKS_IN_PAIRS = 16
 ANSWERED, COLLECTIVE = 0.9, 0.5
 """Of a step's limit: by when the ranks have answered, and how long a collective may take."""
@@ -64,6 +67,8 @@ class Group:
         self.deadline = 0.0
         """By when a step's answers have to be there, a value of ``time.monotonic()``."""
         self.names = {self.rank: str(options["name"])}
+        self.failed = 0.0
+        """When a step's first error came, a value of ``time.perf_counter()``."""
         self._pids: dict[int, int] = {}
         self._turn = 0
         self._formed = 0
@@ -216,8 +221,8 @@ class Operation(NamedTuple):
 
     run: Callable[[Group, str, int], list[tuple[Any, Any]]]
     """On blocks of so many elements of a type: what it gave, and what it must give."""
-    start: Callable[[Group, Any, Any], Any]
-    """On a tensor for all ranks and one for this rank, without waiting for the end."""
+    start: Callable[[Any, Any, Any, Any], Any]
+    """With torch.distributed, two tensors for all ranks and one for this rank; does not wait."""
     moved: Callable[[int], float]
     """What a link carries of each byte, as nccl-tests counts it."""
 
@@ -240,13 +245,16 @@ def _lives(pid: int) -> bool:
     return True
 
 
-def beside(name: str, work: Callable[[Group], object], device: Device) -> dict[str, object]:
+def beside(name: str, work: Callable[[Group], object], _device: Device) -> dict[str, object]:
     """Take a step together with the other ranks."""
     group = GROUPS[0] if GROUPS else None
     if group is None or group.lost:
         return {"lost": group.lost if group else "there is no process group"}
     group.begin(group.limit)
+    group.failed, begun = 0.0, time.perf_counter()
     outcome = _outcome(partial(work, group))
+    if group.failed:  # it was told to the others since, and answered
+        outcome["seconds"] = round(group.failed - begun, 4)
     outcomes = group.exchange(outcome)
     silent = sorted(set(range(group.world)).difference(outcomes))
     if silent or group.lost:
@@ -261,10 +269,11 @@ def form(device: Device) -> dict[str, object]:
     GROUPS.clear()
     options = device.options
     # Where a collective hangs, wait() is to end by itself and to say so.
+    variables = os.environ  # noqa: TID251 - this process's own
     for name in ("TORCH_MCCL_BLOCKING_WAIT", "TORCH_NCCL_BLOCKING_WAIT", "NCCL_BLOCKING_WAIT"):
-        os.environ.setdefault(name, "1")
+        variables.setdefault(name, "1")
     if options["local"]:
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        variables.setdefault("GLOO_SOCKET_IFNAME", "lo")
     faulthandler.dump_traceback_later(options["join"] + options["limit"], exit=True)
     found: list[Group] = []
 
@@ -350,7 +359,7 @@ def _try_again(name: str, group: Group) -> None:
 
 def exact(operation: Operation, group: Group) -> dict[str, object]:
     """A collective in each type, on small and larger blocks."""
-    types: dict[str, object] = {}
+    types: dict[str, dict[str, object]] = {}
     failed: Exception | None = None
     for dtype in TYPES:
         if dtype not in group.types:
@@ -365,6 +374,7 @@ def exact(operation: Operation, group: Group) -> dict[str, object]:
             raise
         except Exception as caught:  # noqa: BLE001 - whatever the backend raises
             error = caught
+            group.failed = group.failed or time.perf_counter()
             types[dtype] = {"error": chain(caught)[-1]}
             if group.device.kind == "cpu" and _unsupported(caught):
                 types[dtype] = {"skipped": text(caught)}
@@ -374,8 +384,9 @@ def exact(operation: Operation, group: Group) -> dict[str, object]:
                 raise error
             break
         failed = failed or error
-    if failed is not None and all("error" in dict(told) for told in types.values()):  # type: ignore[call-overload]
+    if failed is not None and all("error" in told for told in types.values()):
         raise failed
+    group.failed = 0.0
     return {"types": types}
 
 
@@ -471,22 +482,30 @@ def barrier(group: Group) -> dict[str, object]:
 # ---- figures ---------------------------------------------------------------------------------
 
 
+def _free_bytes(device: Device) -> int:
+    if device.kind == "cpu":
+        return 64 << 30  # not what limits a CPU's time here
+    return int(device.module.mem_get_info(device.ordinal)[0])
+
+
 def sizes(operation: Operation, group: Group) -> dict[str, object]:
     """Seconds and bus bandwidth of one call per size, in float32, and whether it is right."""
     rows: list[dict[str, object]] = []
-    largest = int(group.device.options["largest"])
+    free = group.exchange(_free_bytes(group.device))
+    largest = min(group.device.options["largest"], *(have // TENSORS for have in free.values()))
     for size in SIZES:
         if size > largest:
             break
         block = max(size // 4 // group.world, 1)
         told = _compared(operation.run(group, "float32", block))
-        whole, part = group.empty(block * group.world), group.empty(block)
+        whole, other = group.empty(block * group.world), group.empty(block * group.world)
+        part = group.empty(block)
         calls = MANY if size <= 1 << 20 else FEW
         group.begin(group.limit)
         group.exchange("")
         group.device.synchronize()
         begun = time.perf_counter()
-        pending = [operation.start(group, whole, part) for _ in range(calls)]
+        pending = [operation.start(group.dist, whole, other, part) for _ in range(calls)]
         group.device.synchronize()
         for work in pending:
             work.wait()
@@ -586,13 +605,11 @@ def parallel(group: Group) -> dict[str, object]:
     # Its import takes seconds, and it is none of the collectives' that have to be back by then.
     group.begin(group.limit + 60)
     try:
-        import torch._dynamo  # noqa: F401, PLC0415, PLC2701
+        importlib.import_module("torch._dynamo")
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] == "torch":
-            raise
-        raise Skip(f"DistributedDataParallel needs {error.name}, which is not installed") from None
-    except ImportError:
-        pass  # DistributedDataParallel of an older torch does without
+        missing = str(error.name)
+        if missing != "torch._dynamo":  # which an older torch does without
+            raise Skip(f"DistributedDataParallel needs {missing}, which is not installed") from None
     linear = torch.nn.Linear
     model = torch.nn.Sequential(
         linear(8, 8, bias=False), torch.nn.ReLU(), linear(8, 4, bias=False)
@@ -634,29 +651,27 @@ def mixed(group: Group) -> dict[str, object]:
 OPERATIONS = {
     "broadcast": Operation(
         _broadcast,
-        lambda group, whole, _part: group.dist.broadcast(whole, 0, async_op=True),
+        lambda dist, whole, _other, _part: dist.broadcast(whole, 0, async_op=True),
         lambda _world: 1.0,
     ),
     "all-reduce": Operation(
         _all_reduce,
-        lambda group, whole, _part: group.dist.all_reduce(whole, async_op=True),
+        lambda dist, whole, _other, _part: dist.all_reduce(whole, async_op=True),
         lambda world: 2 * (world - 1) / world,
     ),
     "all-gather": Operation(
         _all_gather,
-        lambda group, whole, part: group.dist.all_gather_into_tensor(whole, part, async_op=True),
+        lambda dist, whole, _other, part: dist.all_gather_into_tensor(whole, part, async_op=True),
         lambda world: (world - 1) / world,
     ),
     "reduce-scatter": Operation(
         _reduce_scatter,
-        lambda group, whole, part: group.dist.reduce_scatter_tensor(part, whole, async_op=True),
+        lambda dist, whole, _other, part: dist.reduce_scatter_tensor(part, whole, async_op=True),
         lambda world: (world - 1) / world,
     ),
     "all-to-all": Operation(
         _all_to_all,
-        lambda group, whole, _part: group.dist.all_to_all_single(
-            group.empty(len(whole)), whole, async_op=True
-        ),
+        lambda dist, whole, other, _part: dist.all_to_all_single(other, whole, async_op=True),
         lambda world: (world - 1) / world,
     ),
 }

@@ -52,6 +52,11 @@ def _on_host(tensors: Any) -> Any:
     return [_on_host(one) for one in tensors]
 
 
+def _copy(there: Any, here: Any) -> None:
+    for one, other in zip(_flat(there), _flat(here), strict=True):
+        one.copy_(other)
+
+
 class Done(dist._Work):
     """What is over when it is handed out."""
 
@@ -92,9 +97,8 @@ class Mccl(dist.ProcessGroup):
         getattr(self._gloo, operation)(host, *given).wait()
         if fault("wrong", name, self.rank(), results):
             for one in _flat(host):
-                one += 1
-        for there, here in zip(_flat(results), _flat(host)):
-            there.copy_(here)
+                one.add_(1)
+        _copy(results, host)
         return Done(results)
 
     def allreduce(self, tensors: Any, opts: Any = None) -> Done:
