@@ -110,8 +110,11 @@ def write_recording(
     musadoctor: str,
     taken: str,
     redaction: Redaction | None,
+    verify: Mapping[str, object] | None = None,
 ) -> str:
     """The text of a recording; with a ``redaction``, without private data.
+
+    ``verify`` says what was chosen of a run of ``verify``, where the answers are those of one.
 
     Subjects are redacted as well: they are paths and command lines, and the probes will ask for
     them by what the redacted answers name.
@@ -122,6 +125,7 @@ def write_recording(
         "musadoctor": musadoctor,
         "taken": taken,
         "redacted": redaction is not None,
+        **({} if verify is None else {"verify": verify}),
     }
     body = dict(answers)
     if redaction is not None:
@@ -167,6 +171,7 @@ class Recording:
             raise RecordingError(f'{name}: expected "answers" to be an object')
         taken = data.get("taken")
         self.taken = taken if isinstance(taken, str) else "on an unknown day"
+        self.verify = _object(data.get("verify"))
         # A host that was written by hand says all that is there.
         self._closed = data.get("unlisted") == "not there"
         self._answers = _decode_all(answers, name)
@@ -176,6 +181,7 @@ class Recording:
         """A machine that gives these answers; ``closed`` means that all else is not there."""
         recording = cls.__new__(cls)
         recording.taken = ""
+        recording.verify = None
         recording._closed = closed  # noqa: SLF001 - its own
         recording._answers = {  # noqa: SLF001
             (kind, subject): cast("Answer", answer)

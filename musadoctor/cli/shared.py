@@ -64,14 +64,19 @@ def until_interrupted(live: Live, work: Callable[[], T]) -> T:
 
     So do SIGTERM and SIGHUP: what is run has a session of its own, which they do not reach.
     """
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) == signal.SIG_DFL:
-            signal.signal(number, signal.default_int_handler)
+    interrupt_by(signal.SIGTERM, signal.SIGHUP)
     try:
         return work()
     except KeyboardInterrupt:
         live.cancel()
         raise typer.Exit(INTERRUPTED) from None
+
+
+def interrupt_by(*numbers: signal.Signals) -> None:
+    """Let these signals do what Ctrl-C does, where nobody has decided otherwise."""
+    for number in numbers:
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
 
 
 def put(stream: TextIO, text: str) -> None:

@@ -1,13 +1,32 @@
 """What the active checks did on the devices, a step at a time."""
 
 from collections.abc import Iterator, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from musadoctor.facts.base import Absent, Unknown
 
 StepState = Literal[
     "done", "failed", "missing", "skipped", "out of memory", "hung", "crashed", "not taken"
 ]
+
+
+class Rate(NamedTuple):
+    """A speed that was measured; more is better."""
+
+    device: str
+    name: str
+    """The step and what of it: ``throughput: matmul float32, 1024``."""
+    value: float
+    unit: str
+    """``TFLOPS``, ``GB/s``, ``a second``."""
+
+    def __str__(self) -> str:
+        return f"{self.value:.4g} {self.unit}"
+
+
+_UNITS = {"tflops": "TFLOPS", "per_second": "a second"}
+_BYTES = ("speed", "to_device_", "to_host_")
+"""How the names of figures begin that are bytes a second."""
 
 
 class Step(NamedTuple):
@@ -33,6 +52,14 @@ class Step(NamedTuple):
         """``compute``, ``numerics``, ``fallback``, ``memory``, ``collectives``."""
         return self.name.partition(":")[0]
 
+    @property
+    def rates(self) -> tuple[Rate, ...]:
+        """The speeds among what it measured."""
+        return tuple(
+            Rate(self.device, f"{self.name}, {what}" if what else self.name, value, unit)
+            for what, value, unit in _rates(self.value)
+        )
+
     def __str__(self) -> str:
         told = f": {self.message}" if self.message else ""
         return f"{self.device} {self.name} {self.state}{told}"
@@ -53,6 +80,22 @@ class Steps(NamedTuple):
         done = sum(item.state == "done" for item in self.items)
         devices = len({item.device for item in self.items})
         return f"{done} of {len(self.items)} steps done on {devices} devices"
+
+
+def _rates(value: Mapping[str, object]) -> Iterator[tuple[str, float, str]]:
+    for name, found in value.items():
+        unit, _, size = name.partition(" ")
+        if name == "sizes" and isinstance(found, list):
+            for row in cast("list[Mapping[str, object]]", found):
+                bus = row.get("bus")
+                if isinstance(bus, float):
+                    yield f"{row.get('bytes')} bytes", bus / 1e9, "GB/s"
+        elif not isinstance(found, (int, float)):
+            continue
+        elif unit in _UNITS:
+            yield size, float(found), _UNITS[unit]
+        elif name.startswith(_BYTES):
+            yield name.replace("_", " ") if "_" in name else "", found / 1e9, "GB/s"
 
 
 StepsFact = Steps | Absent | Unknown

@@ -21,7 +21,7 @@ from musadoctor.commands import verify_child
 from musadoctor.facts.steps import Step, StepState
 from musadoctor.probes.python import answers, ending
 from musadoctor.system import Ran, System
-from musadoctor.verify.children.base import STEPS, limit_of
+from musadoctor.verify.children.base import limit_of
 
 MOST_CHILDREN = 4
 """For one list of steps: a device that hangs or crashes in more of them has been tried enough."""
@@ -94,7 +94,7 @@ def take_in_one(
         if pair in job.take and pair not in told:
             told[pair] = step_of(*pair, line)
     left = _without(job.take, told)
-    if not any(line.get("begin") in STEPS for line in lines):
+    if not any(line.get("begin") and line.get("device") for line in lines):
         return Taken(tuple(told.values()), left, _why(ran, lines, options))
     lost = {pair: step for pair, step in _lost(ran, lines, options) if pair in left}
     return Taken((*told.values(), *lost.values()), _without(left, lost), "")
@@ -121,11 +121,12 @@ def step_of(device: str, name: str, line: Mapping[str, object]) -> Step:
     texts = _texts(line.get("chain"))
     state = line.get("state")
     seconds = line.get("seconds")
+    measured = cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
     return Step(
         device=device,
         name=name,
         state=cast("StepState", state) if state in _STATES else "failed",
-        value=cast("Mapping[str, object]", _plain(value)) if isinstance(value, dict) else {},
+        value={name: _plain(one) for name, one in measured.items()},
         message=" ".join(texts[-1].split()) if texts else "",
         chain=texts,
         seconds=seconds if isinstance(seconds, float) else 0.0,

@@ -8,7 +8,8 @@ from musadoctor.verify.children.base import Device, register
 def census(device: Device) -> dict[str, object]:
     """Number, names, capabilities and memory of the devices of a kind."""
     if device.kind == "cpu":
-        return {"devices": [{"name": "cpu", "capability": None, "memory_bytes": None}]}
+        cpu = {"name": "cpu", "capability": None, "memory_bytes": None}
+        return {"devices": [cpu], "torch": str(device.torch.__version__)}
     module = device.module
     devices: list[dict[str, object]] = []
     for index in range(int(module.device_count())):
@@ -20,7 +21,7 @@ def census(device: Device) -> dict[str, object]:
                 "memory_bytes": int(module.mem_get_info(index)[1] if total is None else total),
             }
         )
-    return {"devices": devices}
+    return {"devices": devices, "torch": str(device.torch.__version__)}
 
 
 register("census: devices", census, where="all")
