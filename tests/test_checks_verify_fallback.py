@@ -68,8 +68,10 @@ def test_required_operators() -> None:
     assert said(required_operator_off_device, device_steps=given) == (
         "musa:0: the required operator aten::sort is computed on the CPU",
         "musa:0: the required operator fft_rfft is missing: a call raises NotImplementedError",
-        "musa:0: the required operator cudnn_convolution has no kernel on this device, and none on"
-        " the CPU",
+        (
+            "musa:0: the required operator cudnn_convolution has no kernel on this device, and none on"
+            " the CPU"
+        ),
         "musa:0: the required operator typo is no operator of this torch",
         "musa:0: the required operator aten::topk copies to the CPU inside its kernel (model own)",
     )
@@ -94,8 +96,10 @@ def test_tables() -> None:
         "musa:0: 4 of 3110 operators are missing: fft_rfft, bar_backward, sort.stable, _foo",
     )
     assert said(operator_falls_back, device_steps=given) == (
-        "musa:0: 10 of 3110 operators are computed on the CPU: op0, op1, op2, op3, op4, op5, op6,"
-        " op7 and 2 more",
+        (
+            "musa:0: 10 of 3110 operators are computed on the CPU: op0, op1, op2, op3, op4, op5, op6,"
+            " op7 and 2 more"
+        ),
     )
 
 
@@ -106,10 +110,14 @@ def test_common_operators() -> None:
         "failed": {"sort": "RuntimeError: MUSA error: the kernel failed"},
     }
     assert said(common_operator_fails, device_steps=steps(WELL._replace(value=value))) == (
-        "musa:0: of 126 common operators 2 are not implemented: unique, conv2d; unique:"
-        " NotImplementedError: no unique",
-        "musa:0: of 126 common operators 1 fail: sort; sort: RuntimeError: MUSA error: the kernel"
-        " failed",
+        (
+            "musa:0: of 126 common operators 2 are not implemented: unique, conv2d; unique:"
+            " NotImplementedError: no unique"
+        ),
+        (
+            "musa:0: of 126 common operators 1 fail: sort; sort: RuntimeError: MUSA error: the kernel"
+            " failed"
+        ),
     )
 
 
@@ -124,8 +132,10 @@ def test_models_that_do_not_run() -> None:
         step("fallback: model own", "musa:0", "failed", "ModuleNotFoundError: No module 'x'"),
     )
     assert said(model_does_not_run, device_steps=given) == (
-        "musa:0: model convnet needs an operator that is not implemented: NotImplementedError: no"
-        " convolution",
+        (
+            "musa:0: model convnet needs an operator that is not implemented: NotImplementedError: no"
+            " convolution"
+        ),
         "musa:0: model convnet runs out of memory: OutOfMemoryError: MUSA out of memory",
         "musa:0: model convnet hangs: no end after 60 s, in linear (functional.py:9)",
         "musa:0: model convnet crashes: killed by SIGSEGV",
@@ -143,10 +153,14 @@ def test_models_that_leave() -> None:
         step("fallback: model own", **own),
     )
     assert said(model_leaves_device, device_steps=given) == (
-        "musa:0: model transformer: 1 operators leave the device in 3 calls, 40% of 50 ms, 4.0 KiB"
-        " copied: topk (3 x)",
-        "musa:0: train:step: 6 operators leave the device in 18 calls, 100% of 50 ms, 18.0 MiB"
-        " copied: op0 (3 x), op1 (3 x), op2 (3 x), op3 (3 x) and 2 more",
+        (
+            "musa:0: model transformer: 1 operators leave the device in 3 calls, 40% of 50 ms, 4.0 KiB"
+            " copied: topk (3 x)"
+        ),
+        (
+            "musa:0: train:step: 6 operators leave the device in 18 calls, 100% of 50 ms, 18.0 MiB"
+            " copied: op0 (3 x), op1 (3 x), op2 (3 x), op3 (3 x) and 2 more"
+        ),
     )
 
 
