@@ -178,8 +178,10 @@ def verify(
     level: Level = "quick" if quick else "deep" if deep else "default"
     seconds = (timeout or SECONDS[level]) + 60 * soak
     line = ProgressLine(sys.stderr, shutil.get_terminal_size().columns)
-    live = Live(time.monotonic() + seconds, python, line.heard)
-    own = _place(live, level) if rank_from_env else None
+    own = _place(level) if rank_from_env else None
+    # Of a launcher's processes one alone speaks.
+    heard = None if own and own.rank else line.heard
+    live = Live(time.monotonic() + seconds, python, heard)
     settings = Settings(
         level,
         device.value,
@@ -284,13 +286,14 @@ def _asked(audit: str | None, require_ops: Path | None) -> dict[str, object]:
     return asked
 
 
-def _place(live: "Live", level: "Level") -> "Place":
-    """Where a launcher has put this process; anything but 0 reports nothing."""
+def _place(level: "Level") -> "Place":
+    """Where a launcher has put this process; any rank but 0 reports nothing."""
+    from musadoctor.live import Live  # noqa: PLC0415
     from musadoctor.verify.ranks import Misplaced, place  # noqa: PLC0415
 
     if level == "quick":
         refuse("--rank-from-env takes the collectives, which are not among the --quick steps")
-    own = place(live)
+    own = place(Live(time.monotonic()))
     if isinstance(own, Misplaced):
         refuse(f"--rank-from-env: {own.reason}")
     return own
