@@ -165,8 +165,10 @@ def test_numbers_that_are_wrong() -> None:
     built = {"mcc": "/usr/local/musa/bin/mcc", "architecture": "mp_31", "numbers": 1000}
     given = steps(step("extension: build", **built, wrong=7))
     assert said(extension_does_not_build, extension_steps=given) == (
-        "musa:0: an extension built by /usr/local/musa/bin/mcc for mp_31 gives 7 of 1000 numbers"
-        " wrong",
+        (
+            "musa:0: an extension built by /usr/local/musa/bin/mcc for mp_31 gives 7 of 1000 numbers"
+            " wrong"
+        ),
     )
 
 
