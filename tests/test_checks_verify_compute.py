@@ -107,7 +107,7 @@ def test_many_failures_are_cut() -> None:
     given = [step(f"compute: op{n} float32", "musa:0", "failed", f"error {n}") for n in range(8)]
     messages = said(device_computation_fails, device_steps=steps(*given))
     assert len(messages) == 6
-    assert messages[-1] == "musa:0: op5 float32, op6 float32, op7 float32 fails too"
+    assert messages[-1] == "musa:0: op5 float32, op6 float32, op7 float32 fail too"
 
 
 @pytest.mark.parametrize(

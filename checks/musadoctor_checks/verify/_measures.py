@@ -11,6 +11,8 @@ from musadoctor_checks._advice import some
 from musadoctor_checks.knowledge import explained
 from musadoctor_checks.verify._steps import number
 
+LONGEST = 240
+"""Of an error text, in characters."""
 MOST_FINDINGS = 5
 """Of one check; what is left is named in the last one."""
 LOST = {"failed", "hung", "crashed", "out of memory", "not taken"}
@@ -131,25 +133,24 @@ def unjudged(steps: Sequence[Step]) -> Iterator[Unknown | Absent]:
 def reported(
     bad: Sequence[Measure], every: Iterable[Step], words: Callable[[Measure], str], fix: Fix
 ) -> Iterator[Finding]:
-    """A finding for each operation and tensor, the worst first, with the devices that it is of.
+    """A finding for each operation, the worst first, with the devices that it is of.
 
-    ``words`` says it of the worst device.
+    ``words`` says it of the worst device and tensor.
     """
     everywhere = [step for step in every if step.state == "done"]
-    alike: dict[tuple[str, str], list[Measure]] = {}
+    tasks: dict[str, list[Measure]] = {}
     for one in sorted(bad, key=lambda one: -max(one.number("ratio"), one.number("not finite"))):
-        alike.setdefault((one.task, one.label), []).append(one)
-    for (name, _), group in list(alike.items())[:MOST_FINDINGS]:
+        tasks.setdefault(one.task, []).append(one)
+    for name, group in list(tasks.items())[:MOST_FINDINGS]:
         devices = sorted({one.step.device for one in group})
         right = sum(task(step) == name for step in everywhere) - len(devices)
         others = f"; right on {right} other device{'s' * (right > 1)}" if right else ""
         yield Finding(
             f"{some(devices)}: {name}: {words(group[0])}{others}", where=devices[0], fix=fix
         )
-    if rest := list(alike)[MOST_FINDINGS:]:
-        names = list(dict.fromkeys(name for name, _ in rest))
-        devices = sorted({one.step.device for key in rest for one in alike[key]})
-        yield Finding(f"{some(devices)}: the same of {some(names, 12)}", where=devices[0], fix=fix)
+    if rest := list(tasks)[MOST_FINDINGS:]:
+        devices = sorted({one.step.device for name in rest for one in tasks[name]})
+        yield Finding(f"{some(devices)}: the same of {some(rest, 12)}", where=devices[0], fix=fix)
 
 
 def shared(bad: Sequence[Measure]) -> Iterator[tuple[list[str], list[str]]]:
@@ -166,22 +167,46 @@ def shared(bad: Sequence[Measure]) -> Iterator[tuple[list[str], list[str]]]:
 
 def ended(steps: Sequence[Step], words: str, fix: Fix) -> Iterator[Finding]:
     """A finding for each way in which steps ended, with the devices and operations."""
-    alike: dict[str, list[Step]] = {}
+    ways: dict[str, list[Step]] = {}
     for step in steps:
-        alike.setdefault(step.message, []).append(step)
-    for message, group in list(alike.items())[:MOST_FINDINGS]:
+        ways.setdefault(step.message, []).append(step)
+    for message, group in list(ways.items())[:MOST_FINDINGS]:
         devices = sorted({step.device for step in group})
+        tasks = list(dict.fromkeys(map(task, group)))
         known = explained((message, *group[0].chain))
+        text = message if len(message) <= LONGEST else f"{message[:LONGEST]} ..."
         yield Finding(
-            f"{some(devices)}: {some(list(dict.fromkeys(map(task, group))))} {words}: {message}"
+            f"{some(devices)}: {some(tasks)} {_verb(words, tasks)}: {text}"
             + (f" ({known.meaning})" if known else ""),
             where=devices[0],
             fix=Fix(known.fix, fix.commands) if known else fix,
         )
-    if rest := [step for message in list(alike)[MOST_FINDINGS:] for step in alike[message]]:
+    if rest := [step for message in list(ways)[MOST_FINDINGS:] for step in ways[message]]:
         devices = sorted({step.device for step in rest})
         tasks = list(dict.fromkeys(map(task, rest)))
-        yield Finding(f"{some(devices)}: {some(tasks, 12)} {words} too", where=devices[0], fix=fix)
+        yield Finding(
+            f"{some(devices)}: {some(tasks, 12)} {_verb(words, tasks)} too",
+            where=devices[0],
+            fix=fix,
+        )
+
+
+def _verb(words: str, tasks: Sequence[str]) -> str:
+    """The words with their verb, the first one, for one operation or several."""
+    if len(tasks) == 1:
+        return words
+    verb, _, rest = words.partition(" ")
+    several = {"is": "are"}.get(verb, verb.removesuffix("s"))
+    return f"{several} {rest}".rstrip()
+
+
+def alike(told: Iterable[tuple[Step, str]], fix: Fix) -> Iterator[Finding]:
+    """A finding for what is said of a step, with all devices of which the same is said."""
+    devices: dict[str, list[str]] = {}
+    for step, words in told:
+        devices.setdefault(f"{task(step)}: {words}", []).append(step.device)
+    for words, names in devices.items():
+        yield Finding(f"{some(names)}: {words}", where=names[0], fix=fix)
 
 
 def infinite(one: Measure) -> str:

@@ -130,7 +130,7 @@ def device_out_of_memory(device_steps: Steps) -> Judgement:
 
     ## Sources
 
-    The steps take less than 64 MiB together.
+    Each step takes less than 64 MiB.
     """
     steps = [step for step in device_steps.items if step.state == "out of memory"]
     fix = Fix("See which process holds the card's memory", ("mthreads-gmi",))

@@ -16,6 +16,7 @@ from musadoctor_checks.verify._measures import (
     TIES,
     TRAINING,
     Measure,
+    alike,
     ended,
     infinite,
     measures,
@@ -204,14 +205,13 @@ def autocast_fails(device_steps: Steps) -> Judgement:
     steps = of(device_steps, AUTOCAST)
     fix = Fix("Cast the model by hand, as with model.bfloat16(), until autocast works")
     yield from ended([step for step in steps if step.state == "failed"], "fails", fix)
-    for step in steps:
-        came, asked = step.value.get("type of a product"), task(step).partition(" ")[2]
-        if step.state == "done" and came != asked:
-            yield Finding(
-                f"{step.device}: a matrix product under autocast to {asked} comes out as {came}",
-                where=step.device,
-                fix=fix,
-            )
+    ignored = [
+        (step, f"a matrix product comes out as {step.value.get('type of a product')}")
+        for step in steps
+        if step.state == "done"
+        and step.value.get("type of a product") != task(step).partition(" ")[2]
+    ]
+    yield from alike(ignored, fix)
     yield from unjudged([step for step in steps if step.state != "failed"])
 
 
@@ -236,10 +236,8 @@ def grad_scaler_broken(device_steps: Steps) -> Judgement:
     steps = of(device_steps, SCALER)
     fix = Fix("Train in bfloat16, which needs no scaler, where the card has it")
     yield from ended([step for step in steps if step.state == "failed"], "fails", fix)
-    for step in steps:
-        if step.state == "done":
-            for words in scaler_faults(step):
-                yield Finding(f"{step.device}: GradScaler {words}", where=step.device, fix=fix)
+    done = [step for step in steps if step.state == "done"]
+    yield from alike([(step, words) for step in done for words in scaler_faults(step)], fix)
     yield from unjudged([step for step in steps if step.state != "failed"])
 
 
@@ -250,15 +248,15 @@ def scaler_faults(step: Step) -> list[str]:
     last, steps = told.get("scale after an overflow"), told.get("steps after a step")
     words: list[str] = []
     if steps != 1:
-        words.append("left out a step whose gradients are finite")
+        words.append("it left out a step whose gradients are finite")
     elif (measure := Measure(step, "result")).number("ratio") > 1:
-        words.append(f"steps by other gradients than were scaled: {measure.off}")
+        words.append(f"it steps by other gradients than were scaled: {measure.off}")
     if steps == 1 and after != first:
-        words.append(f"changed the scale from {first} to {after} after one good step")
+        words.append(f"it changed the scale from {first} to {after} after one good step")
     if told.get("steps after an overflow") != steps:
-        words.append("took a step though gradients had overflowed to infinity")
+        words.append("it took a step though gradients had overflowed to infinity")
     elif first and last != first / 2:
-        words.append(f"has the scale {last} after an overflow, where {first / 2} is right")
+        words.append(f"its scale is {last} after an overflow, where {first / 2} is right")
     return words
 
 
@@ -293,7 +291,7 @@ def drifted(one: Measure) -> str:
     """How far a part of a training run has come off."""
     value = one.step.value
     return (
-        f"the {one.label} of a short training are off by {one.number('error'):.3g}, where"
+        f"{one.label} off by {one.number('error'):.3g} after a short training, where"
         f" {one.number('allowed'):.2g} is what rounding explains; last loss"
         f" {value.get('last loss')} instead of {value.get('right last loss')}"
     )
@@ -350,20 +348,20 @@ def rounding_differs(device_steps: Steps) -> Judgement:
     """
     steps = of(device_steps, ROUNDING)
     fix = Fix("Cast on the CPU where it matters, as for checkpoints")
-    for step in steps:
-        different = number(step.value, "different")
-        if step.state == "done" and different:
-            yield Finding(
-                f"{step.device}: {task(step)}: {different:.0f} of"
-                f" {number(step.value, 'numbers'):.0f} numbers come out otherwise:"
-                f" {step.value.get('from')} becomes {step.value.get('found')} instead of"
-                f" {step.value.get('right')}",
-                where=step.device,
-                fix=fix,
-            )
+    different = [(step, recast(step)) for step in steps if number(step.value, "different")]
+    yield from alike(different, fix)
     bad = [one for one in measures(steps) if one.wrong]
     yield from reported(bad, steps, lambda one: one.off, fix)
     yield from unjudged(steps)
+
+
+def recast(step: Step) -> str:
+    """How many numbers come out otherwise, and one of them."""
+    value, count, whole = step.value, number(step.value, "different"), step.value.get("numbers")
+    return (
+        f"{count:.0f} of {whole} numbers come out otherwise: {value.get('from')} becomes"
+        f" {value.get('found')} instead of {value.get('right')}"
+    )
 
 
 @check("subnormals-flushed", layer=Layer.TORCH_MUSA, severity="note")
@@ -383,15 +381,12 @@ def subnormals_flushed(device_steps: Steps) -> Judgement:
     Measured on casts from float32.
     """
     steps = of(device_steps, ROUNDING)
-    for step in steps:
-        flushed = number(step.value, "flushed")
-        if step.state == "done" and flushed:
-            yield Finding(
-                f"{step.device}: {task(step)}: {flushed:.0f} numbers below the smallest normal one"
-                " become 0",
-                where=step.device,
-                fix=Fix("In float16 use GradScaler, or bfloat16"),
-            )
+    flushed = [
+        (step, f"{count:.0f} numbers below the smallest normal one become 0")
+        for step in steps
+        if (count := number(step.value, "flushed"))
+    ]
+    yield from alike(flushed, Fix("In float16 use GradScaler, or bfloat16"))
     yield from unjudged(steps)
 
 
@@ -414,20 +409,19 @@ def sort_order_broken(device_steps: Steps) -> Judgement:
     several, NaN is greater than all.
     """
     steps = of(device_steps, TIES)
-    for step in steps:
-        wrong = {
-            key.removesuffix(" wrong"): count
-            for key in step.value
-            if key.endswith(" wrong") and (count := number(step.value, key))
-        }
-        if step.state == "done" and wrong:
-            told = ", ".join(f"{name}: {count:.0f} wrong" for name, count in wrong.items())
-            yield Finding(
-                f"{step.device}: {task(step)}: {told}",
-                where=step.device,
-                fix=Fix("Sort on the CPU where the order of equal numbers matters"),
-            )
+    fix = Fix("Sort on the CPU where the order of equal numbers matters")
+    wrong = [(step, counted(step, " wrong")) for step in steps]
+    yield from alike([(step, f"wrong are {words}") for step, words in wrong if words], fix)
     yield from unjudged(steps)
+
+
+def counted(step: Step, ending: str) -> str:
+    """The counts whose names end so, of those that are not 0."""
+    return ", ".join(
+        f"{count:.0f} of {key.removesuffix(ending)}"
+        for key in step.value
+        if key.endswith(ending) and (count := number(step.value, key))
+    )
 
 
 @check("top-k-differs", layer=Layer.TORCH_MUSA, severity="note")
@@ -447,20 +441,10 @@ def top_k_differs(device_steps: Steps) -> Judgement:
     torch's documentation of topk and sort: which of several equal elements comes is not said.
     """
     steps = of(device_steps, TIES)
-    for step in steps:
-        differ = {
-            key.removesuffix(" indices differ"): count
-            for key in step.value
-            if key.endswith(" indices differ") and (count := number(step.value, key))
-        }
-        if step.state == "done" and differ:
-            told = ", ".join(f"{name} at {count:.0f} places" for name, count in differ.items())
-            yield Finding(
-                f"{step.device}: {task(step)}: among equal numbers others come first than on the"
-                f" CPU: {told}",
-                where=step.device,
-                fix=Fix("Where results must be the same, sort with stable=True"),
-            )
+    fix = Fix("Where results must be the same, sort with stable=True")
+    differ = [(step, counted(step, " indices differ")) for step in steps]
+    words = "among equal numbers others come first than on the CPU"
+    yield from alike([(step, f"{words}: {told}") for step, told in differ if told], fix)
     yield from unjudged(steps)
 
 
@@ -485,14 +469,9 @@ def results_differ_between_runs(device_steps: Steps) -> Judgement:
     The operations are those that need no atomic additions.
     """
     steps = of(device_steps, SAME, RANDOM)
-    for step in steps:
-        names = [name for name in unlike(step) if name not in UNORDERED]
-        if names:
-            yield Finding(
-                f"{step.device}: {task(step)}: {some(names)} give other bits the second time",
-                where=step.device,
-                fix=SUSPECT,
-            )
+    told = [(step, [name for name in unlike(step) if name not in UNORDERED]) for step in steps]
+    words = "other bits the second time"
+    yield from alike([(step, f"{some(names)}: {words}") for step, names in told if names], SUSPECT)
     yield from unjudged(steps)
 
 
@@ -514,14 +493,10 @@ def accumulation_order_varies(device_steps: Steps) -> Judgement:
     PyTorch's notes on reproducibility.
     """
     steps = of(device_steps, SAME)
-    for step in steps:
-        names = [name for name in unlike(step) if name in UNORDERED]
-        if names:
-            yield Finding(
-                f"{step.device}: {some(names)} give other bits the second time",
-                where=step.device,
-                fix=Fix("Where a run must be repeatable: torch.use_deterministic_algorithms(True)"),
-            )
+    fix = Fix("Where a run must be repeatable: torch.use_deterministic_algorithms(True)")
+    told = [(step, [name for name in unlike(step) if name in UNORDERED]) for step in steps]
+    words = "other bits the second time"
+    yield from alike([(step, f"{some(names)}: {words}") for step, names in told if names], fix)
     yield from unjudged(steps)
 
 
@@ -619,14 +594,12 @@ def random_numbers_wrong(device_steps: Steps) -> Judgement:
     """
     steps = of(device_steps, RANDOM)
     fix = Fix("Draw the numbers on the CPU and bring them to the device")
-    for step in steps:
-        outside = number(step.value, "outside")
-        if step.state == "done" and outside:
-            yield Finding(
-                f"{step.device}: {outside:.0f} numbers of torch.rand are not from 0 to below 1",
-                where=step.device,
-                fix=fix,
-            )
+    outside = [
+        (step, f"{count:.0f} numbers of torch.rand are not from 0 to below 1")
+        for step in steps
+        if (count := number(step.value, "outside"))
+    ]
+    yield from alike(outside, fix)
     bad = [one for one in measures(steps) if one.wrong]
     yield from reported(bad, steps, lambda one: one.off, fix)
     yield from unjudged(steps)

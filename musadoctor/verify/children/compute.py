@@ -378,12 +378,12 @@ def float8_matmul(device: Device) -> Value:
     """A product of float8_e4m3fn matrices in bfloat16."""
     own = of_this_torch(device, "_scaled_mm")
     kind = of_this_torch(device, "float8_e4m3fn")
-    torch = device.torch
+    torch, result = device.torch, element_type(device, "bfloat16")
     draw = Draw(torch)
     a, b = draw.normal(32, 64).to(kind), draw.normal(48, 64).to(kind)
     one = torch.ones((), device=device.name)
     found = own(
-        a.to(device.name), b.to(device.name).t(), scale_a=one, scale_b=one, out_dtype=torch.bfloat16
+        a.to(device.name), b.to(device.name).t(), scale_a=one, scale_b=one, out_dtype=result
     )
     x, y = a.float().double(), b.float().double().t()
     right = x @ y

@@ -135,11 +135,16 @@ def gelu_tanh_in_the_type(ran: Ran) -> tuple[Tensor, ...]:
 
 
 def silu(ran: Ran) -> tuple[Tensor, ...]:
-    """X times its sigmoid s; the derivative is g s (1 + x (1 - s)), from x."""
-    (x,), (gradient,), above = ran.inputs, ran.gradients, ran.above.abs()
+    """X times its sigmoid s.
+
+    The derivative is g s (1 + x (1 - s)). On a device without a kernel for it torch computes it
+    with plain operators, each rounded to the type.
+    """
+    _, rounded = silu_in_the_type(ran)
+    (x,), above = ran.inputs, ran.above.abs()
     return (
         (ran.u + 15 * E) * ran.right.abs(),
-        ran.u * gradient.abs() + E * above * (20 + 30 * x.abs()),
+        rounded + E * above * (20 + 30 * x.abs()),
     )
 
 

@@ -401,7 +401,7 @@ def to_type(dtype: str, device: Device) -> Value:
     """Casts from float32, at and beside the middle between two numbers of the type.
 
     ``different`` are not those of the CPU, which rounds half to even; ``flushed`` of the numbers
-    below the smallest normal one came out as 0; ``found``, ``right`` and ``from`` are of the first.
+    below the smallest normal one came out as 0; ``found``, ``right`` and ``from`` are of one.
     """
     torch = device.torch
     kind = element_type(device, dtype)
@@ -458,7 +458,8 @@ def same_as_cpu(
         "flushed": int(flushed.sum()),
     }
     if different:
-        first = different[0]
+        usual = [one for one in different if abs(float(numbers[one])) >= 1]
+        first = (usual or different)[0]
         value.update(
             {
                 "from": repr(float(numbers[first])),
