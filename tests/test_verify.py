@@ -533,3 +533,145 @@ def test_there_is_no_line_in_a_pipe() -> None:
     line.draw()
     line.clear()
     assert stream.getvalue() == ""
+
+
+# ---- the command -----------------------------------------------------------------------------
+
+WAITING_TORCH = (
+    STUB_TORCH
+    + """\
+import os, time
+class Generator:
+    def __init__(self):
+        with open(os.environ["STUB_MARK"], "w"): pass
+        time.sleep(60)
+"""
+)
+
+
+class Host:
+    """What the command needs to run on this machine with a stub of torch."""
+
+    def __init__(self, folder: Path, torch: str) -> None:
+        package = folder / "site" / "torch"
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text(torch)
+        self.mark = folder / "mark"
+        ours = os.environ.get("PYTHONPATH", "")
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": f"{folder / 'site'}:{ours}" if ours else str(folder / "site"),
+            "STUB_MARK": str(self.mark),
+            "COLUMNS": "90",
+        }
+        self.command = [sys.executable, "-m", "musadoctor", "verify", "--device", "cpu"]
+        self.command += ["--python", sys.executable]
+
+    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*self.command, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            env=self.environment,
+            timeout=60,
+        )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interruption_keeps_what_was_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    brood = Brood(monkeypatch)
+    stub = Host(tmp_path, WAITING_TORCH)
+    process = subprocess.Popen(
+        [*stub.command, "--select", "devices,compute", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=stub.environment,
+    )
+    while not stub.mark.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(number)
+    begun = time.monotonic()
+    out, err = process.communicate(timeout=20)
+    assert time.monotonic() - begun < 10
+    assert process.returncode == 130
+    assert err == "musadoctor: interrupted; what was found until now:\n"
+    results = {result["id"]: result["status"] for result in json.loads(out)["results"]}
+    assert results["no-device-to-verify"] == "passed"
+    assert results["device-hangs"] != "failed"
+    assert results["device-not-verified"] == "unknown"
+    assert brood.alive() == set()
+
+
+def test_a_run_is_kept_and_judged_again(tmp_path: Path) -> None:
+    stub = Host(tmp_path, STUB_TORCH)
+    kept = str(tmp_path / "kept.json")
+    first = stub.run("--json", "--capture", kept, "--select", "devices,memory")
+    assert first.stderr == f"musadoctor: raw answers kept in {kept}\n"
+    stub.command = stub.command[:4]  # neither --device nor --python
+    again = stub.run("--json", "--recording", kept, "--select", "devices,memory")
+    assert again.returncode == first.returncode
+    one, other = json.loads(first.stdout), json.loads(again.stdout)
+    assert other["vantage"]["kind"] == "recording"
+    for result in (*one["results"], *other["results"]):
+        del result["seconds"]
+    assert one["results"] == other["results"]
+    assert one["facts"] == other["facts"]
+
+
+def test_what_cannot_be_compared_or_replayed(tmp_path: Path) -> None:
+    stub = Host(tmp_path, STUB_TORCH)
+    file = tmp_path / "file.json"
+    file.write_text("{}")
+    for arguments, said in [
+        (["--compare", str(file)], f"{file}: expected a record of verify --save"),
+        (["--compare", f"{file}.gone"], "No such file or directory"),
+        (["--recording", str(file), "--quick"], "--quick says nothing to a recording"),
+        (["--select", "nonsense"], "'nonsense' is no check and no family"),
+        (["--quick", "--deep"], "two levels"),
+        (["--devices", "0,x"], "expected numbers of devices"),
+    ]:
+        done = stub.run(*arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("musadoctor: ")
+        assert said in done.stderr
+        assert done.stderr.count("\n") == 1
+    stub.command = stub.command[:4]
+    done = stub.run("--recording", str(file))
+    assert done.returncode == 2
+    assert "expected a recording" in done.stderr
+
+
+def test_figures_are_saved_and_compared(tmp_path: Path) -> None:
+    stub = Host(tmp_path, STUB_TORCH)
+    file = str(tmp_path / "accepted.json")
+    saved = stub.run("--save", file, "--select", "devices")
+    assert saved.stderr == f"musadoctor: figures kept in {file}\n"
+    assert json.loads(Path(file).read_text())["devices"] == ["cpu"]
+    compared = stub.run("--compare", file, "--select", "record-of-other-host", "--json")
+    (result,) = json.loads(compared.stdout)["results"]
+    assert result["status"] == "passed"
+
+
+def test_a_terminal_is_told_what_runs(tmp_path: Path) -> None:
+    stub = Host(tmp_path, WAITING_TORCH)
+    reader, writer = pty.openpty()
+    process = subprocess.Popen(
+        [*stub.command, "--select", "compute"],
+        stdout=subprocess.DEVNULL,
+        stderr=writer,
+        env={**stub.environment, "NO_COLOR": "1"},
+    )
+    os.close(writer)
+    shown = b""
+    while b"cpu compute: " not in shown:
+        shown += os.read(reader, 4096)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(20) == 130
+    os.close(reader)
+    assert b"\x1b" not in shown
+    assert b" 0/" in shown

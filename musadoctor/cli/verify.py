@@ -1,43 +1,28 @@
 """``musadoctor verify``: compute on every visible device, and see whether it is right."""
 
-import shutil
-import signal
-import sys
-import threading
 import time
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from musadoctor import __version__
 from musadoctor.cli.report import FailOn, Format, IgnoreOption, SelectOption
 from musadoctor.cli.shared import (
     INTERRUPTED,
     PythonOption,
     RedactOption,
-    interrupt_by,
     put,
     refuse,
     write,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from musadoctor.live import Live
-    from musadoctor.report import Report
-    from musadoctor.system import System
     from musadoctor.verify.phases import Level
-    from musadoctor.verify.progress import ProgressLine
     from musadoctor.verify.ranks import Place
 
 SECONDS = {"quick": 120.0, "default": 600.0, "deep": 3600.0}
 """Default limits of a run."""
-TICK = 0.1
-LAST_WORDS = 5.0
-"""Seconds that an interrupted run gets to report what it has found."""
 
 
 class Kind(str, Enum):
@@ -154,115 +139,63 @@ def verify(
     ] = None,
 ) -> None:
     """Compute on every visible device, and see whether it is right."""
-    from musadoctor.doctor import Options, redaction  # noqa: PLC0415 - other commands start faster
-    from musadoctor.live import Live  # noqa: PLC0415
-    from musadoctor.recording import (  # noqa: PLC0415
-        Recorder,
-        RecordingError,
-        read_recording,
-        write_recording,
-    )
-    from musadoctor.report import exit_code  # noqa: PLC0415
-    from musadoctor.selection import SelectionError  # noqa: PLC0415
-    from musadoctor.verify.phases import Settings  # noqa: PLC0415
-    from musadoctor.verify.progress import ProgressLine  # noqa: PLC0415
-    from musadoctor.verify.record import RecordError, read, record  # noqa: PLC0415
-    from musadoctor.verify.run import (  # noqa: PLC0415
-        recorded_settings,
-        settings_to_record,
-    )
-    from musadoctor.verify.run import verify as run  # noqa: PLC0415
+    from musadoctor.cli import verifying  # noqa: PLC0415 - other commands start faster
 
     if quick and deep:
         refuse("--quick and --deep are two levels; give one of them")
     level: Level = "quick" if quick else "deep" if deep else "default"
-    seconds = (timeout or SECONDS[level]) + 60 * soak
-    line = ProgressLine(sys.stderr, shutil.get_terminal_size().columns)
-    own = _place(level) if rank_from_env else None
-    # Of a launcher's processes one alone speaks.
-    heard = None if own and own.rank else line.heard
-    live = Live(time.monotonic() + seconds, python, heard)
-    settings = Settings(
+    chosen = {
+        "--quick": quick,
+        "--deep": deep,
+        "--devices": devices,
+        "--device": device is not Kind.musa,
+        "--python": python,
+        "--soak": soak,
+        "--audit": audit,
+        "--require-ops": require_ops,
+        "--rank-from-env": rank_from_env,
+        "--capture": capture,
+    }
+    for unheard in (name for name, given in chosen.items() if given and recording):
+        refuse(f"{unheard} says nothing to a recording, whose answers are all there")
+    place = _place(level) if rank_from_env else None
+    settings = verifying.Settings(
         level,
         device.value,
         _ordinals(devices),
-        seconds,
+        (timeout or SECONDS[level]) + 60 * soak,
         _asked(audit, require_ops),
-        place=own,
+        place=place,
         soak_seconds=60 * soak,
     )
-    if own and own.rank:
-        from musadoctor.verify.phases import launched_steps  # noqa: PLC0415
-
-        launched_steps(live, settings)
+    if place and place.rank:
+        verifying.be_rank(settings, python)
         raise typer.Exit
-    options = Options(
-        select=tuple(select or ()),
-        ignore=tuple(ignore or ()),
-        seconds=seconds,
-        redact=not no_redact,
+    run = verifying.Run(
+        settings,
+        verifying.Options(
+            select=tuple(select or ()),
+            ignore=tuple(ignore or ()),
+            seconds=settings.seconds,
+            redact=not no_redact,
+        ),
+        python=python,
+        recording=recording,
+        compare=compare,
+        tolerance=tolerance / 100,
+        capture=capture,
+        save=save,
     )
-    recorder = Recorder(live)
-    system: System = recorder
-    try:
-        if recording is not None:
-            chosen = {
-                "--quick": quick,
-                "--deep": deep,
-                "--devices": devices,
-                "--device": device is not Kind.musa,
-                "--python": python,
-                "--soak": soak,
-                "--audit": audit,
-                "--require-ops": require_ops,
-                "--rank-from-env": rank_from_env,
-                "--capture": capture,
-            }
-            for unheard in (name for name, given in chosen.items() if given):
-                refuse(f"{unheard} says nothing to a recording, whose answers are all there")
-            system = read_recording(str(recording))
-            settings = recorded_settings(system.verify, str(recording))
-            options = options._replace(recording=f"{recording}, taken {system.taken}")
-        if compare is not None:
-            settings = settings._replace(accepted=read(str(compare), tolerance / 100))
-        made, interrupted = _kept(live, line, lambda: run(system, settings, options))
-    except (SelectionError, RecordingError, RecordError) as error:
-        refuse(str(error))
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    if capture is not None:
-        text_of = write_recording(
-            recorder.answers(),
-            musadoctor=__version__,
-            taken=now,
-            redaction=None if no_redact else redaction(live),
-            verify=settings_to_record(settings),
-        )
-        write(lambda stream: put(stream, text_of), capture)
-        print(f"musadoctor: raw answers kept in {capture}", file=sys.stderr)
-    if save is not None:
-        write(lambda stream: put(stream, record(made.facts, settings, now)), save)
-        care = "" if made.verdict in {"healthy", "degraded"} else f"; this host is {made.verdict}"
-        print(f"musadoctor: figures kept in {save}{care}", file=sys.stderr)
+    made, interrupted = verifying.report(run)
     if json or format is Format.json:
         from musadoctor.render import json as renderer  # noqa: PLC0415 - one renderer a run
 
         write(lambda stream: put(stream, renderer.render(made)), output)
     else:
-        from musadoctor.render import text  # noqa: PLC0415 - rich takes 50 ms
-
-        def show(stream: TextIO) -> None:
-            text.render(made, stream, verbose=verbose, quiet=quiet)
-            if not quiet:
-                from musadoctor.render import verify as measured  # noqa: PLC0415
-
-                put(stream, measured.render(made.facts, shutil.get_terminal_size().columns))
-            if verbose or audit:
-                from musadoctor.render import audit as table  # noqa: PLC0415
-
-                put(stream, table.render(made.facts.get("device_steps")))
-
+        audited = verbose or bool(audit)
+        show = verifying.tables(made, verbose=verbose, quiet=quiet, audited=audited)
         write(show, output)
-    code = exit_code(made, fail_on=fail_on.value, strict=strict)
+    code = verifying.exit_code(made, fail_on=fail_on.value, strict=strict)
     raise typer.Exit(INTERRUPTED if interrupted else code)
 
 
@@ -306,41 +239,3 @@ def _ordinals(text: str | None) -> tuple[int, ...]:
     if not all(part.isdecimal() for part in parts):
         refuse(f"--devices {text}: expected numbers of devices, as in 0,3")
     return tuple(dict.fromkeys(map(int, parts)))
-
-
-def _kept(
-    live: "Live", line: "ProgressLine", work: "Callable[[], Report]"
-) -> "tuple[Report, bool]":
-    """The report, and whether Ctrl-C or SIGTERM cut it short: what was found is in it."""
-    made: list[Report] = []
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            made.append(work())
-        except BaseException as error:  # noqa: BLE001 - raised again where it is awaited
-            failed.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    interrupted = False
-    try:
-        interrupt_by(signal.SIGTERM, signal.SIGHUP)
-        thread.start()
-        while thread.is_alive():
-            thread.join(TICK)
-            line.draw()
-    except KeyboardInterrupt:
-        interrupted = True
-    line.clear()
-    if interrupted:
-        # A second one would only lose what the first one kept.
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
-        print("musadoctor: interrupted; what was found until now:", file=sys.stderr)
-        live.cancel()
-        thread.join(LAST_WORDS)
-    if failed:
-        raise failed[0]
-    if not made:
-        raise typer.Exit(INTERRUPTED)
-    return made[0], interrupted

@@ -66,7 +66,7 @@ def _rates(steps: Sequence[Step]) -> Iterator[tuple[str, str]]:
             last.setdefault(what if sized else size, {})[rate.device] = rate
     for what, rates in last.items():
         unit = next(iter(rates.values())).unit
-        values = {device.replace(" ", " to "): rate.value for device, rate in rates.items()}
+        values = {_named(device): rate.value for device, rate in rates.items()}
         if len(values) > MOST_DEVICES:
             low, high = min(values, key=values.__getitem__), max(values, key=values.__getitem__)
             told = f"{values[low]:.4g} ({low}) to {values[high]:.4g} ({high}) {unit}"
@@ -74,6 +74,11 @@ def _rates(steps: Sequence[Step]) -> Iterator[tuple[str, str]]:
             told = ", ".join(f"{device} {value:.4g}" for device, value in values.items())
             told = f"{told} {unit}"
         yield what, told
+
+
+def _named(device: str) -> str:
+    """A device, a pair of devices, or a rank."""
+    return device if device.startswith("rank") else device.replace(" ", " to ")
 
 
 def _wrapped(rows: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
