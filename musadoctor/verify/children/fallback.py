@@ -117,8 +117,10 @@ def survey(torch_c: Any, key: str) -> dict[str, str]:  # noqa: ANN401 - torch._C
 def state_of(name: str, table: Table, key: str) -> str:
     """What becomes of an operator on the device."""
     if "_overrideable" in name and table.here == "default backend kernel":
-        # It only says that it is not implemented, and none but such devices are led to it.
-        return "missing" if key == KEYS["musa"] else "elsewhere"
+        # It only says that it is not implemented. To convolution such a device is led in any case,
+        # to attention where it has chosen so itself.
+        led = key == KEYS["musa"] and name.startswith("aten::convolution")
+        return "missing" if led else "elsewhere"
     state = STATES.get(table.here, "covered" if table.here else "missing")
     if state in {"missing", "falls back"} and not table.on_cpu:
         return "elsewhere"
