@@ -30,13 +30,14 @@ SIZES: list[dict[str, object]] = [
     {"bytes": 1024, "seconds": 1e-4, "bus": 1e7, "wrong": 0, "first": None}
 ]
 EXACT = {"error": 0.0, "tolerance": 0.0, "largest": 17.0}
+NOBODY: list[int] = []
 HEALTHY = steps(
     *(
         made
         for rank in (R0, R1)
         for made in (
             step(GROUP, rank, backend="mccl", world=2),
-            step("collectives: barrier", rank, **{"passed before": []}),
+            step("collectives: barrier", rank, **{"passed before": NOBODY}),
             step(REDUCE, rank, types=WELL),
             step(f"{REDUCE} by size", rank, sizes=SIZES),
             step(AVERAGED, rank, **EXACT),
@@ -258,7 +259,7 @@ def test_no_backend_where_none_is_supplied_or_needed() -> None:
         ),
         (
             step("collectives: barrier", R0, **{"passed before": [1]}),
-            step("collectives: barrier", R1, **{"passed before": []}),
+            step("collectives: barrier", R1, **{"passed before": NOBODY}),
             ("barrier lets rank 0 (musa:0) pass before rank 1 has come to it",),
         ),
     ],
@@ -398,6 +399,7 @@ def test_an_index_of_another_type(index: str, message: str) -> None:
 
 
 def test_an_index_that_cannot_be_judged() -> None:
+    assert said(roce_gid_index_wrong, rdma=ADAPTERS, environment=environment()) == ()
     far = environment(MCCL_IB_GID_INDEX="77")
     assert unknown(roce_gid_index_wrong, rdma=with_ports(), environment=far) == (
         "entry 77 of mlx5_0 port 1 was not read"

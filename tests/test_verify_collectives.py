@@ -19,6 +19,7 @@ from musadoctor.plugins import load_verify
 from musadoctor.probes.python import python as interpreter_of
 from musadoctor.recording import Recorder, Recording, write_recording
 from musadoctor.system import Ran, System
+from musadoctor.verify import ranks
 from musadoctor.verify.children.base import STEPS
 from musadoctor.verify.phases import Settings, launched_steps, probes, rank_steps
 from musadoctor.verify.ranks import Misplaced, Place, device_of, launched, place, together
@@ -107,14 +108,48 @@ def test_four_ranks_on_the_device(
     names = [name for name in NAMES if "by size" not in name and "Parallel" not in name]
     steps = list(together(system_of(torch_python), torch_python, devices, names, {"largest": 0}))
     assert set(map(tuple, states(steps).values())) == {("done",) * 4}
-    pairs = {step.device: step.value["to"] for step in steps if step.name.endswith("pairs")}
-    assert [list(to) for to in pairs.values() if isinstance(to, dict)] == [
+    pairs: list[Any] = [step.value["to"] for step in steps if step.name.endswith("pairs")]
+    assert [list(to) for to in pairs] == [
         ["1", "2", "3"],
         ["2", "3"],
         ["3"],
         [],
     ]
     assert [line for line in found(steps) if not line.startswith("collective-pair-slow")] == []
+
+
+SUMS = """
+import sys, types, torch
+names = "base", "collectives"
+for name, source in zip(names, sys.argv[1:]):
+    module = types.ModuleType(f"musadoctor.verify.children.{name}")
+    sys.modules[module.__name__] = module
+    exec(compile(source, name, "exec"), module.__dict__)
+for world in (1, 2, 3, 7, 8, 9, 16, 24, 100):
+    group = module.Group.__new__(module.Group)
+    group.device, group.world = types.SimpleNamespace(torch=torch), world
+    parts = torch.stack([group.summand(rank, 1000) for rank in range(world)])
+    assert parts.sum(0).equal(group.total(1000)), "the sum of all"
+    assert parts.sum(0).max() <= 256 and parts.sum(0).min() > 0, "exact in bfloat16"
+    assert all(part.any() for part in parts), "each rank adds"
+    labels = [tuple(group.label(rank, 32, to).tolist()) for rank in range(world) for to in (0, 1)]
+    assert len(set(labels)) == len(labels), "each sends something else"
+    assert max(map(max, labels)) < 256
+print("right")
+"""
+
+
+@pytest.mark.torch
+def test_values_of_many_ranks_are_exact(torch_python: str) -> None:
+    children = Path(ranks.__file__).parent / "children"
+    sources = [(children / f"{name}.py").read_text("utf-8") for name in ("base", "collectives")]
+    ran = subprocess.run(
+        [torch_python, "-W", "ignore", "-c", SUMS, *sources],
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert ran.stdout == "right\n", ran.stderr
 
 
 @pytest.mark.torch

@@ -29,7 +29,9 @@ def grouped(steps: Sequence[Step]) -> dict[str, str]:
     for step in steps:
         task = step.name.partition(": ")[2]
         words = f"{task} {step.state}: {step.message}" if step.message else f"{task} {step.state}"
-        devices.setdefault(words, []).append(step.device.replace(" ", " to "))
+        pair = not step.device.startswith("rank ")
+        device = step.device.replace(" ", " to ") if pair else step.device
+        devices.setdefault(words, []).append(device)
     return {words: some(names) for words, names in devices.items()}
 
 

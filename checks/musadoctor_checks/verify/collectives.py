@@ -260,9 +260,10 @@ def _type_errors(steps: list[Step]) -> dict[str, list[str]]:
 def _types(step: Step) -> dict[str, Mapping[str, object]]:
     """What a step found, by type or by size."""
     told = step.value.get("types")
-    types = cast("Mapping[str, Mapping[str, object]]", told) if isinstance(told, dict) else {}
-    sizes = rows(step.value, "sizes")
-    return {**types, **{size(number(row, "bytes") or 0): row for row in sizes}}
+    found = {size(number(row, "bytes") or 0): row for row in rows(step.value, "sizes")}
+    if isinstance(told, dict):
+        found.update(cast("Mapping[str, Mapping[str, object]]", told))
+    return found
 
 
 @check("collective-result-wrong", layer=Layer.COLLECTIVES, severity="error")

@@ -24,7 +24,7 @@ import time
 from datetime import timedelta
 from functools import partial
 from json import dumps, loads
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable
 
 from musadoctor.verify.children.base import Device, Skip, alive, chain, register, state_of, text
 
@@ -90,14 +90,15 @@ class Group:
         pause = 0.001
         try:
             self._store.set(f"{self._turn}/{self.rank}", dumps(told))
+            self._mark(f"{self._turn}/{self.rank}")
             while len(found) < self.world:
                 gone = self._gone()
                 for other in set(range(self.world)).difference(found):
                     key = f"{self._turn}/{other}"
-                    if self._store.check([key]):
+                    if self._marked(key):
                         found[other] = loads(self._store.get(key))
                 missing = set(range(self.world)).difference(found)
-                if gone & missing or time.monotonic() > self.deadline or self._given_up():
+                if gone & missing or time.monotonic() > self.deadline or self._marked("lost"):
                     break
                 if missing:
                     time.sleep(pause)
@@ -110,7 +111,7 @@ class Group:
         """Tell all others that this cannot go on."""
         self.lost = self.lost or why
         try:
-            self._store.set("lost", "")
+            self._mark("lost")
         except Exception:  # noqa: BLE001 - then they have noticed
             return
 
@@ -171,14 +172,13 @@ class Group:
             timeout=timedelta(seconds=COLLECTIVE * self.limit),
         )
 
-    def reached(self, place: str) -> set[int]:
-        """Say that this rank is there, and which ranks are."""
-        self._store.set(f"{place}/{self.rank}", "")
-        return {rank for rank in range(self.world) if self.has_reached(place, rank)}
+    def reach(self, place: str) -> None:
+        """Say that this rank is there."""
+        self._mark(f"{place}/{self.rank}")
 
     def has_reached(self, place: str, rank: int) -> bool:
         """Whether a rank has said that it is there."""
-        return bool(self._store.check([f"{place}/{rank}"]))
+        return self._marked(f"{place}/{rank}")
 
     def tensor(self, values: Any, dtype: str = "float32") -> Any:  # noqa: ANN401 - tensors
         """Values of the CPU as a tensor of the device."""
@@ -204,28 +204,25 @@ class Group:
         return _repeated(sums, elements)
 
     def label(self, source: int, elements: int, target: int = 0) -> Any:  # noqa: ANN401
-        """What a rank sends to another one, below 256."""
-        place = self.device.torch.arange(16)
-        value = 16 * (1 + source % 8) + (place + source // 8 + target) % 16
+        """What a rank sends to another one: who both are, and the place; below 256."""
+        both = [1 + number for rank in (source, target) for number in divmod(rank, 200)]
+        place = self.device.torch.arange(64)
+        value = self.device.torch.tensor(both).repeat(16) + place // 4
         return _repeated(value, elements)
 
     def _gone(self) -> set[int]:
         return {rank for rank, pid in self._pids.items() if not _lives(pid)}
 
-    def _given_up(self) -> bool:
-        return bool(self._store.check(["lost"]))
+    def _mark(self, key: str) -> None:
+        self._store.add(f"{key}/there", 1)
+
+    def _marked(self, key: str) -> bool:
+        # Store.check is not in older releases of torch; to add nothing tells the same.
+        return int(self._store.add(f"{key}/there", 0)) > 0
 
 
-class Operation(NamedTuple):
-    """One collective."""
-
-    run: Callable[[Group, str, int], list[tuple[Any, Any]]]
-    """On blocks of so many elements of a type: what it gave, and what it must give."""
-    start: Callable[[Any, Any, Any, Any], Any]
-    """With torch.distributed, two tensors for all ranks and one for this rank; does not wait."""
-    moved: Callable[[int], float]
-    """What a link carries of each byte, as nccl-tests counts it."""
-
+Run = Callable[[Group, str, int], "list[tuple[Any, Any]]"]
+"""Takes a collective on blocks of so many elements of a type: what it gave, what it must give."""
 
 GROUPS: list[Group] = []
 """The one that this process belongs to, once it has found it."""
@@ -357,7 +354,7 @@ def _try_again(name: str, group: Group) -> None:
 # ---- results ---------------------------------------------------------------------------------
 
 
-def exact(operation: Operation, group: Group) -> dict[str, object]:
+def exact(run: Run, group: Group) -> dict[str, object]:
     """A collective in each type, on small and larger blocks."""
     types: dict[str, dict[str, object]] = {}
     failed: Exception | None = None
@@ -368,7 +365,7 @@ def exact(operation: Operation, group: Group) -> dict[str, object]:
         error = None
         try:
             types[dtype] = _compared(
-                [pair for block in BLOCKS for pair in operation.run(group, dtype, block)]
+                [pair for block in BLOCKS for pair in run(group, dtype, block)]
             )
         except Skip:
             raise
@@ -468,11 +465,20 @@ def _send(group: Group, dtype: str, block: int) -> list[tuple[Any, Any]]:
     return [(found, group.label(before, block, group.rank))]
 
 
+COLLECTIVES: dict[str, Run] = {
+    "broadcast": _broadcast,
+    "all-reduce": _all_reduce,
+    "all-gather": _all_gather,
+    "reduce-scatter": _reduce_scatter,
+    "all-to-all": _all_to_all,
+}
+
+
 def barrier(group: Group) -> dict[str, object]:
     """Who passes a barrier finds that all ranks have come to it; the last one comes late."""
     if group.rank == group.world - 1:
         time.sleep(0.1)
-    group.reached("barrier")
+    group.reach("barrier")
     group.dist.barrier()
     group.device.synchronize()
     others = (rank for rank in range(group.world) if not group.has_reached("barrier", rank))
@@ -482,13 +488,33 @@ def barrier(group: Group) -> dict[str, object]:
 # ---- figures ---------------------------------------------------------------------------------
 
 
+def _starter(name: str, group: Group, block: int) -> Callable[..., Any]:
+    """A collective of whole tensors, ready to be called; it does not wait with ``async_op``."""
+    dist, elements = group.dist, block * group.world
+    whole, other, part = group.empty(elements), group.empty(elements), group.empty(block)
+    starters: dict[str, Callable[..., Any]] = {
+        "broadcast": partial(dist.broadcast, whole, 0),
+        "all-reduce": partial(dist.all_reduce, whole),
+        "all-gather": partial(dist.all_gather_into_tensor, whole, part),
+        "reduce-scatter": partial(dist.reduce_scatter_tensor, part, whole),
+        "all-to-all": partial(dist.all_to_all_single, other, whole),
+    }
+    return starters[name]
+
+
+def _carried(name: str, world: int) -> float:
+    """What a link carries of each byte, as nccl-tests counts it for the bus bandwidth."""
+    share = (world - 1) / world
+    return {"broadcast": 1.0, "all-reduce": 2 * share}.get(name, share)
+
+
 def _free_bytes(device: Device) -> int:
     if device.kind == "cpu":
         return 64 << 30  # not what limits a CPU's time here
     return int(device.module.mem_get_info(device.ordinal)[0])
 
 
-def sizes(operation: Operation, group: Group) -> dict[str, object]:
+def sizes(name: str, group: Group) -> dict[str, object]:
     """Seconds and bus bandwidth of one call per size, in float32, and whether it is right."""
     rows: list[dict[str, object]] = []
     free = group.exchange(_free_bytes(group.device))
@@ -497,21 +523,20 @@ def sizes(operation: Operation, group: Group) -> dict[str, object]:
         if size > largest:
             break
         block = max(size // 4 // group.world, 1)
-        told = _compared(operation.run(group, "float32", block))
-        whole, other = group.empty(block * group.world), group.empty(block * group.world)
-        part = group.empty(block)
+        told = _compared(COLLECTIVES[name](group, "float32", block))
+        start = _starter(name, group, block)
         calls = MANY if size <= 1 << 20 else FEW
         group.begin(group.limit)
         group.exchange("")
         group.device.synchronize()
         begun = time.perf_counter()
-        pending = [operation.start(group.dist, whole, other, part) for _ in range(calls)]
+        pending = [start(async_op=True) for _ in range(calls)]
         group.device.synchronize()
         for work in pending:
             work.wait()
         answers = group.exchange((time.perf_counter() - begun) / calls)
         seconds = max(answers.values())
-        rate = operation.moved(group.world) * block * group.world * 4 / seconds
+        rate = _carried(name, group.world) * block * group.world * 4 / seconds
         figures = {"bytes": block * group.world * 4, "seconds": seconds, "bus": rate}
         rows.append({**figures, "wrong": told["wrong"], "first": told["first"]})
         if len(answers) < group.world or seconds * 4 > LONGEST_CALL:
@@ -648,35 +673,6 @@ def mixed(group: Group) -> dict[str, object]:
     }
 
 
-OPERATIONS = {
-    "broadcast": Operation(
-        _broadcast,
-        lambda dist, whole, _other, _part: dist.broadcast(whole, 0, async_op=True),
-        lambda _world: 1.0,
-    ),
-    "all-reduce": Operation(
-        _all_reduce,
-        lambda dist, whole, _other, _part: dist.all_reduce(whole, async_op=True),
-        lambda world: 2 * (world - 1) / world,
-    ),
-    "all-gather": Operation(
-        _all_gather,
-        lambda dist, whole, _other, part: dist.all_gather_into_tensor(whole, part, async_op=True),
-        lambda world: (world - 1) / world,
-    ),
-    "reduce-scatter": Operation(
-        _reduce_scatter,
-        lambda dist, whole, _other, part: dist.reduce_scatter_tensor(part, whole, async_op=True),
-        lambda world: (world - 1) / world,
-    ),
-    "all-to-all": Operation(
-        _all_to_all,
-        lambda dist, whole, other, _part: dist.all_to_all_single(other, whole, async_op=True),
-        lambda world: (world - 1) / world,
-    ),
-}
-
-
 def _add(name: str, work: Callable[[Group], object], level: str = "default") -> None:
     step = f"collectives: {name}"
     register(step, partial(beside, name, work), level=level, where="rank")
@@ -684,12 +680,12 @@ def _add(name: str, work: Callable[[Group], object], level: str = "default") -> 
 
 register(FIRST, form, level="default", where="rank")
 _add("barrier", barrier)
-for _name, _operation in OPERATIONS.items():
-    _add(_name, partial(exact, _operation))
-_add("send and receive", partial(exact, Operation(_send, lambda *_: None, lambda _: 1.0)))
+for _name, _run in COLLECTIVES.items():
+    _add(_name, partial(exact, _run))
+_add("send and receive", partial(exact, _send))
 _add("gradients averaged by hand", averaged)
-for _name, _operation in OPERATIONS.items():
-    _add(f"{_name} by size", partial(sizes, _operation))
+for _name in COLLECTIVES:
+    _add(f"{_name} by size", partial(sizes, _name))
 _add("pairs", pairs, "deep")
 _add("DistributedDataParallel", parallel)
 _add("both backends", mixed)
