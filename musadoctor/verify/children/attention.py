@@ -24,6 +24,7 @@ from musadoctor.verify.children.measure import (
     element_type,
     growth,
     old,
+    other_numbers,
     step,
 )
 
@@ -214,6 +215,12 @@ for _dtype in DTYPES:
                 *(attention, _route, _dtype, SQUARE, _mask),
                 level="quick" if _mask == "none" else "default",
             )
+    for _mask in MASKS:
+        step(
+            f"numerics: attention {_dtype} head 64 mask {_mask} other numbers",
+            *(other_numbers, attention, "default", _dtype, SQUARE, _mask),
+            level="deep",
+        )
     for _mask in ("boolean", "additive"):
         step(
             f"numerics: attention {_dtype} head 64 mask {_mask}",

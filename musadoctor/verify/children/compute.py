@@ -27,6 +27,7 @@ from musadoctor.verify.children.measure import (
     growth,
     linear,
     old,
+    other_numbers,
     products,
     sizes,
     small,
@@ -444,6 +445,17 @@ for _dtype in DTYPES:
     step(f"compute: conv2d {_dtype} large", conv2d, _dtype, (64, 64), 28, 1, 1, level="deep")
     step(f"compute: softmax {_dtype} 32000", softmax, _dtype, 32000, level="deep")
     step(f"compute: layer norm {_dtype} 4096", layer_norm, _dtype, 128, 4096, level="deep")
+    for _name, _function, _sizes in (
+        ("matmul", matmul, (48, 64, 40)),
+        ("conv2d", conv2d, ((6, 8), 9, 1, 1)),
+        ("softmax", softmax, (48,)),
+        ("layer norm", layer_norm, (12, 64)),
+        ("embedding", embedding, ()),
+        ("rows by index", rows, ()),
+        ("sort", ordered, ()),
+    ):
+        _arguments = (other_numbers, _function, _dtype, *_sizes)
+        step(f"compute: {_name} {_dtype} other numbers", *_arguments, level="deep")
 for _dtype in INTEGERS:
     step(f"compute: integers {_dtype}", integers, _dtype)
 step("compute: bfloat16 below capability 2.2", unsupported_bfloat16)
