@@ -281,8 +281,10 @@ def test_an_operator_that_leaves_the_device_now(tmp_path: Path) -> None:
     status, found, _ = judged(new_fallback, accepted=accepted, device_steps=now)
     assert status == "failed"
     assert found == [
-        ("musa:0: aten::y left the device in model convnet, and did not on the host of "
-        f"{accepted.file}"),
+        (
+            "musa:0: aten::y left the device in model convnet, and did not on the host of "
+            f"{accepted.file}"
+        ),
         f"1 operators are not on the device and were on the host of {accepted.file}: aten::c",
     ]
     # A record of no audit says nothing of operators.

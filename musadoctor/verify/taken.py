@@ -121,7 +121,8 @@ def step_of(device: str, name: str, line: Mapping[str, object]) -> Step:
     texts = _texts(line.get("chain"))
     state = line.get("state")
     seconds = line.get("seconds")
-    measured = cast("Mapping[str, object]", value) if isinstance(value, dict) else {}
+    given = value if isinstance(value, dict) else {}
+    measured = cast("Mapping[str, object]", given)
     return Step(
         device=device,
         name=name,

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from statistics import mean, median
+from typing import cast
 
 from musadoctor.api import (
     Absent,
@@ -205,7 +206,7 @@ def _dtype(name: str) -> str:
 
 
 def _numbers(value: object) -> tuple[object, ...]:
-    return tuple(value) if isinstance(value, (list, tuple)) else ()
+    return tuple(cast("list[object]", value)) if isinstance(value, (list, tuple)) else ()
 
 
 def _off(found: Sequence[object], right: Sequence[object]) -> tuple[float, int] | None:

@@ -56,7 +56,8 @@ def device_computes_slower_than_others(transfer_steps: Steps) -> Judgement:
 
 def _slow(by_device: dict[str, list[Rate]]) -> Iterator[tuple[str, str]]:
     """The devices that are slow at every size that all came to, and at the largest of them."""
-    shared = set.intersection(*({rate.name for rate in rates} for rates in by_device.values()))
+    every = [{rate.name for rate in rates} for rates in by_device.values()]
+    shared = every[0].intersection(*every[1:])
     for device, rates in by_device.items():
         own = [rate for rate in rates if rate.name in shared]
         others = {
