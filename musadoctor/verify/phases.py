@@ -1,6 +1,7 @@
 """The phases of a run, each a fact: which devices there are, then the steps that are taken on them.
 
-Phases never overlap: bandwidth and free memory mean nothing beside another's computation.
+Phases never overlap: bandwidth and free memory mean nothing beside another's computation. At the
+quick level, where an import of torch costs more than all steps, they share one child a device.
 """
 
 import threading
@@ -9,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
 from typing import Literal, NamedTuple, cast
 
-from musadoctor.facts.accepted import Accepted, AcceptedFact
+from musadoctor.facts.accepted import Accepted
 from musadoctor.facts.base import Absent, Unknown
 from musadoctor.facts.python import Python
 from musadoctor.facts.steps import Step, Steps, StepsFact
@@ -41,6 +42,14 @@ KINDS = ("musa", "cuda", "cpu")
 SIDE_BY_SIDE = 8
 """Devices that compute at a time."""
 CENSUS = "census: devices"
+DEVICE_FAMILIES = ("compute", "numerics", "fallback", "record")
+TRANSFER_FAMILIES = ("memory", "throughput")
+QUICK_FAMILIES = (*DEVICE_FAMILIES, *TRANSFER_FAMILIES)
+MODULES = (
+    *("measure", "elementwise", "compute", "attention", "numerics", "fallback"),
+    *("throughput", "record", "memory"),
+)
+"""Those that hold the steps of a device, each after what it imports."""
 LAUNCHED = "under a launcher only the collectives are taken"
 
 
@@ -69,17 +78,28 @@ Work = Callable[[System, str, Settings, tuple[str, ...]], Iterator[Step]]
 """Takes the steps of a phase: system, interpreter, settings, names of the devices."""
 
 
+Found = Callable[[System], StepsFact]
+
+
 def probes(settings: Settings) -> dict[str, Probe]:
     """The probes of a run, for the engine."""
-    turn = threading.Lock()
-    visible = once(
-        lambda system: Absent(LAUNCHED) if settings.place else _visible(system, settings)
-    )
+    found: dict[str, Probe] = {
+        "accepted": lambda _: settings.accepted or Absent("--compare names no record"),
+        "soak_steps": lambda _: Absent("--soak was not asked for"),
+    }
+    if settings.place is None:
+        return found | _phases(settings)
+    for name in ("visible_devices", "device_steps", "transfer_steps", "extension_steps"):
+        found[name] = lambda _: Absent(LAUNCHED)
+    return found | {"rank_steps": lambda system: launched_steps(system, settings)}
 
-    def phase(work: Work) -> Probe:
+
+def _phases(settings: Settings) -> dict[str, Probe]:
+    turn = threading.Lock()
+    visible = once(lambda system: _first(system, settings))
+
+    def phase(work: Work) -> Found:
         def probe(system: System) -> StepsFact:
-            if settings.place:
-                return Absent(LAUNCHED)
             with turn:
                 there = visible(system)
                 interpreter = python(system)
@@ -93,29 +113,39 @@ def probes(settings: Settings) -> dict[str, Probe]:
 
         return probe
 
-    def accepted(_: System) -> AcceptedFact:
-        return settings.accepted or Absent("--compare names no record")
+    def quick(
+        system: System, interpreter: str, _: Settings, devices: tuple[str, ...]
+    ) -> Iterator[Step]:
+        there = visible(system)
+        if isinstance(there, Steps):
+            yield from there.items[1:]
+        jobs = [_job(settings, one, devices, QUICK_FAMILIES) for one in devices[1:]]
+        yield from _side_by_side(system, interpreter, settings, jobs)
 
     def soak(
         system: System, interpreter: str, _: Settings, devices: tuple[str, ...]
     ) -> Iterator[Step]:
         return soak_steps(system, interpreter, settings.kind, devices, settings.soak_seconds)
 
-    return {
-        "accepted": accepted,
-        "visible_devices": visible,
-        "device_steps": phase(device_steps),
-        "transfer_steps": phase(transfer_steps),
-        "rank_steps": (
-            (lambda system: launched_steps(system, settings))
-            if settings.place
-            else phase(rank_steps)
-        ),
+    on_devices, between = phase(device_steps), phase(transfer_steps)
+    if settings.level == "quick":
+        on_devices = between = once(phase(quick))
+    found: dict[str, Probe] = {
+        "visible_devices": lambda system: _only(visible(system), ("census",)),
+        "device_steps": lambda system: _only(on_devices(system), DEVICE_FAMILIES),
+        "transfer_steps": lambda system: _only(between(system), TRANSFER_FAMILIES),
+        "rank_steps": phase(rank_steps),
         "extension_steps": phase(extension_steps),
-        "soak_steps": (
-            phase(soak) if settings.soak_seconds else lambda _: Absent("--soak was not asked for")
-        ),
     }
+    return found | ({"soak_steps": phase(soak)} if settings.soak_seconds else {})
+
+
+def _only(steps: StepsFact, families: Sequence[str]) -> StepsFact:
+    """The steps of some families."""
+    if not isinstance(steps, Steps):
+        return steps
+    kept = tuple(step for step in steps.items if step.family in families)
+    return steps._replace(items=kept) if kept else Absent("no step of this level")
 
 
 def names_of(there: Steps, settings: Settings) -> tuple[str, ...]:
@@ -133,18 +163,24 @@ def device_steps(
     system: System, interpreter: str, settings: Settings, devices: tuple[str, ...]
 ) -> Iterator[Step]:
     """Computation, numerics and the fall-back audit, the devices side by side."""
-    modules = (
-        *("measure", "elementwise", "compute", "attention", "numerics", "fallback"),
-        *("throughput", "record"),
+    jobs = [_job(settings, device, devices, DEVICE_FAMILIES) for device in devices]
+    yield from _side_by_side(system, interpreter, settings, jobs)
+
+
+def _job(settings: Settings, device: str, devices: Sequence[str], families: Sequence[str]) -> Job:
+    wanted = [family for family in families if asked(settings, family)]
+    return Job(
+        f"devices:{device}", MODULES, plan(wanted, (device,), devices, settings.level), 600.0
     )
-    wanted = [one for one in ("compute", "numerics", "fallback", "record") if asked(settings, one)]
-    jobs = [
-        Job(f"devices:{device}", modules, plan(wanted, (device,), devices, settings.level), 600.0)
-        for device in devices
-    ]
+
+
+def _side_by_side(
+    system: System, interpreter: str, settings: Settings, jobs: Sequence[Job]
+) -> Iterator[Step]:
+    options = {**settings.options, "level": settings.level}
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
         for steps in pool.map(
-            lambda job: take(system, interpreter, settings.kind, job, settings.options), jobs
+            lambda job: take(system, interpreter, settings.kind, job, options), jobs
         ):
             yield from steps
 
@@ -219,16 +255,22 @@ def plan(
     return tuple(taken)
 
 
-def _visible(system: System, settings: Settings) -> StepsFact:
+def _first(system: System, settings: Settings) -> StepsFact:
+    """Which devices there are; at the quick level followed by all steps on the first of them."""
     interpreter = python(system)
     if not isinstance(interpreter, Python):
         return interpreter
     job = Job("census", ("census",), ((settings.kind, CENSUS),), 180.0)
-    steps = take(system, interpreter.path, settings.kind, job, {})
-    (step,) = steps
-    if step.state != "done":
-        return Unknown(f"the devices cannot be listed: {step.message}")
-    known = len(cast("list[object]", step.value.get("devices", [])))
+    if settings.level == "quick":
+        number = settings.devices[0] if settings.devices else 0
+        device = settings.kind if settings.kind == "cpu" else f"{settings.kind}:{number}"
+        more = _job(settings, device, (device,), QUICK_FAMILIES)
+        job = Job("first", (*job.modules, *more.modules), (*job.take, *more.take), more.seconds)
+    options = {**settings.options, "level": settings.level}
+    census_step, *steps = take(system, interpreter.path, settings.kind, job, options)
+    if census_step.state != "done":
+        return Unknown(f"the devices cannot be listed: {census_step.message}")
+    known = len(cast("list[object]", census_step.value.get("devices", [])))
     missing = [number for number in settings.devices if number >= known]
-    told = step._replace(value={**step.value, "missing": missing})
-    return Steps((told,), interpreter.path)
+    told = census_step._replace(value={**census_step.value, "missing": missing})
+    return Steps((told, *steps), interpreter.path)
