@@ -6,6 +6,8 @@ from typing import get_args, get_type_hints
 import pytest
 
 from musadoctor.api import Absent, Check, Layer, Unknown
+from musadoctor.facts.accepted import AcceptedFact
+from musadoctor.facts.network import RdmaFact
 from musadoctor.facts.requirements import RequirementsFact, ResolutionFact, StackFact
 from musadoctor.facts.steps import StepsFact
 from musadoctor.plugins import load, load_requirements, load_verify
@@ -22,6 +24,9 @@ FACTS = {
     "transfer_steps": StepsFact,
     "rank_steps": StepsFact,
     "extension_steps": StepsFact,
+    "rdma": RdmaFact,
+    "soak_steps": StepsFact,
+    "accepted": AcceptedFact,
 }
 """The states of each fact, those of the guard and of `verify` included, which no report asks for."""
 HEADINGS = ("Why it matters", "How to fix", "Symptoms", "Sources")

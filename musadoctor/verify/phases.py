@@ -15,6 +15,7 @@ from musadoctor.facts.base import Absent, Unknown
 from musadoctor.facts.python import Python
 from musadoctor.facts.steps import Step, Steps, StepsFact
 from musadoctor.probes import Probe
+from musadoctor.probes.network import rdma
 from musadoctor.probes.once import once
 from musadoctor.probes.python import python
 from musadoctor.system import System
@@ -86,6 +87,7 @@ def probes(settings: Settings) -> dict[str, Probe]:
     found: dict[str, Probe] = {
         "accepted": lambda _: settings.accepted or Absent("--compare names no record"),
         "soak_steps": lambda _: Absent("--soak was not asked for"),
+        "rdma": rdma,
     }
     if settings.place is None:
         return found | _phases(settings)
