@@ -42,6 +42,7 @@ VERIFIED = {
     "transfer_steps": "Memory, and transfer between host and devices.",
     "rank_steps": "Collectives between processes.",
     "extension_steps": "An extension, compiled and called.",
+    "soak_steps": "A long run on all devices at once, asked with `verify --soak`.",
 }
 """The facts of the checks of `verify`, which only that command finds out."""
 
@@ -94,6 +95,8 @@ def fact_page() -> str:
     for name, (summary, record_of) in GIVEN.items():
         link = f"[`{record_of.__name__}`](#{record_of.__name__.lower()})"
         lines.append(f"| `{name}` | {summary} | {link} |")
+    accepted = "What an accepted host measured, given to `verify --compare`."
+    lines.append(f"| `accepted` | {accepted} | [`Accepted`](#accepted) |")
     for name, summary in VERIFIED.items():
         lines.append(f"| `{name}` | {summary} | [`Steps`](#steps) |")
     for module in sorted((ROOT / "musadoctor" / "facts").glob("*.py")):
