@@ -19,19 +19,6 @@ from musadoctor.probes.network import rdma
 from musadoctor.probes.once import once
 from musadoctor.probes.python import python
 from musadoctor.system import System
-from musadoctor.verify.children import (  # noqa: F401 - each registers its steps
-    attention,
-    census,
-    collectives,
-    compute,
-    elementwise,
-    extension,
-    fallback,
-    memory,
-    numerics,
-    record,
-    throughput,
-)
 from musadoctor.verify.children.base import STEPS
 from musadoctor.verify.ranks import LARGEST, Place, device_of, launched, together
 from musadoctor.verify.soak import soak_steps
@@ -93,7 +80,8 @@ def probes(settings: Settings) -> dict[str, Probe]:
         return found | _phases(settings)
     for name in ("visible_devices", "device_steps", "transfer_steps", "extension_steps"):
         found[name] = lambda _: Absent(LAUNCHED)
-    return found | {"rank_steps": lambda system: launched_steps(system, settings)}
+    found["rank_steps"] = lambda system: launched_steps(system, settings)
+    return found
 
 
 def _phases(settings: Settings) -> dict[str, Probe]:
@@ -180,10 +168,12 @@ def _side_by_side(
     system: System, interpreter: str, settings: Settings, jobs: Sequence[Job]
 ) -> Iterator[Step]:
     options = {**settings.options, "level": settings.level}
+
+    def taken(job: Job) -> tuple[Step, ...]:
+        return take(system, interpreter, settings.kind, job, options)
+
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        for steps in pool.map(
-            lambda job: take(system, interpreter, settings.kind, job, options), jobs
-        ):
+        for steps in pool.map(taken, jobs):
             yield from steps
 
 

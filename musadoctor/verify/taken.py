@@ -121,8 +121,7 @@ def step_of(device: str, name: str, line: Mapping[str, object]) -> Step:
     texts = _texts(line.get("chain"))
     state = line.get("state")
     seconds = line.get("seconds")
-    given = value if isinstance(value, dict) else {}
-    measured = cast("Mapping[str, object]", given)
+    measured = cast("dict[str, object]", value) if isinstance(value, dict) else {}
     return Step(
         device=device,
         name=name,
