@@ -540,13 +540,19 @@ def test_includes_that_are_harmless_or_not_read() -> None:
         include("base.txt:1", "fine.txt"),
         include("base.txt:2", "gone.txt"),
         include("base.txt:3", "https://example.invalid/r.txt", "-c"),
+        include("base.txt:3", "https://example.invalid/r.txt", "-c")._replace(
+            kind="unreadable", reason="not fetched"
+        ),
         include("base.txt:4", "up.txt"),
     )
     said = [(check, f.where, f.message) for check, f in found(*entries, files=files)]
-    unread = "was not read, so nothing is known of what it asks for"
     assert said == [
-        ("include-unread", "base.txt:2", f"-r gone.txt {unread}"),
-        ("include-unread", "base.txt:3", f"-c https://example.invalid/r.txt {unread}"),
+        ("include-unread", "base.txt:3", "-c https://example.invalid/r.txt: not fetched"),
+        (
+            "include-unread",
+            "base.txt:2",
+            "-r gone.txt: not read, so nothing is known of what it asks for",
+        ),
     ]
 
 
