@@ -14,6 +14,7 @@ from musadoctor.api import (
     Unknown,
     check,
 )
+from musadoctor_checks._messages import by_message
 from musadoctor_checks._advice import some
 
 REQUEST = "MTHREADS_VISIBLE_DEVICES"
@@ -102,6 +103,7 @@ def container_without_device_nodes(
     layer=Layer.CONTAINER,
     severity="error",
     follows_from=Layer.CONTAINER,
+    said=by_message,
 )
 def container_without_driver(
     container: Container,

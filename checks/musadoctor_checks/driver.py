@@ -21,13 +21,14 @@ from musadoctor.api import (
     Unknown,
     check,
 )
+from musadoctor_checks._messages import by_message
 from musadoctor_checks._advice import BUG_REPORT, boot_parameters, install, some
 from musadoctor_checks.hardware import OTHER_OWNERS
 
 KERNEL_LOG = "sudo dmesg | grep -i mtgpu"
 
 
-@check("driver-not-loaded", layer=Layer.DRIVER, severity="error")
+@check("driver-not-loaded", layer=Layer.DRIVER, severity="error", said=by_message)
 def driver_not_loaded(
     gpus: Gpus,
     kernel_driver: KernelDriver | Absent,
@@ -65,6 +66,8 @@ def driver_not_loaded(
     musa-deploy 0.7.0 (2025-08); tutorial_on_musa issue 64 (2025); torch_musa issue 117 (2025-12).
     """
     if isinstance(kernel_driver, KernelDriver):
+        if not kernel_driver.loaded:
+            yield Unknown(f"whether mtgpu is loaded is not shown: {kernel_driver}")
         return
     if all(card.kernel_module in OTHER_OWNERS for card in gpus.cards):
         yield Unknown("every card is kept for a virtual machine, so mtgpu has nothing to drive")
@@ -147,6 +150,9 @@ def device_nodes_missing(
     """
     if isinstance(device_nodes, DeviceNodes):
         return
+    if not kernel_driver.loaded:
+        yield Unknown(f"whether mtgpu is loaded is not shown: {kernel_driver}")
+        return
     if isinstance(container, Container):
         yield Unknown("a container's /dev shows what was passed in, not what the driver made")
         return
@@ -159,7 +165,7 @@ def device_nodes_missing(
     )
 
 
-@check("device-nodes-not-permitted", layer=Layer.DRIVER, severity="error")
+@check("device-nodes-not-permitted", layer=Layer.DRIVER, severity="error", said=by_message)
 def device_nodes_not_permitted(
     device_nodes: DeviceNodes, container: Container | Absent | Unknown
 ) -> Judgement:

@@ -22,6 +22,7 @@ from musadoctor.api import (
     Unknown,
     check,
 )
+from musadoctor_checks._messages import by_message
 from musadoctor_checks._exports import exports
 from musadoctor_checks.knowledge import alloc_conf_keys, dated
 
@@ -514,7 +515,7 @@ def visible_devices_hide_all(environment: Environment, gpus: Gpus | Unknown) -> 
     )
 
 
-@check("visible-devices-missing", layer=Layer.ENVIRONMENT, severity="warning")
+@check("visible-devices-missing", layer=Layer.ENVIRONMENT, severity="warning", said=by_message)
 def visible_devices_missing(environment: Environment, gpus: Gpus | Unknown) -> Judgement:
     """MUSA_VISIBLE_DEVICES names a card that is not there.
 
@@ -658,7 +659,7 @@ def _keys(configuration: str) -> list[str]:
     return [key for part in flat.split(",") if (key := part.partition(":")[0].strip())]
 
 
-@check("alloc-conf-unknown-key", layer=Layer.ENVIRONMENT, severity="error")
+@check("alloc-conf-unknown-key", layer=Layer.ENVIRONMENT, severity="error", said=by_message)
 def alloc_conf_unknown_key(environment: Environment) -> Judgement:
     """PYTORCH_MUSA_ALLOC_CONF has a key that torch_musa does not know.
 

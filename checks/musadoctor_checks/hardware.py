@@ -16,6 +16,7 @@ from musadoctor.api import (
     Unknown,
     check,
 )
+from musadoctor_checks._messages import by_message
 from musadoctor_checks._advice import boot_parameters, some
 
 OTHER_OWNERS = {"igb_uio", "pci-stub", "pciback", "uio_pci_generic", "vfio-pci", "xen-pciback"}
@@ -205,6 +206,8 @@ def all_gpus_held_for_passthrough(gpus: Gpus) -> Judgement:
 
     Linux kernel documentation, VFIO.
     """
+    if gpus.by_name:
+        yield Unknown(f"what drives the card is not shown: {gpus}")
     held = _held(gpus)
     if held and len(held) == len(gpus.cards):
         yield Finding(
@@ -232,6 +235,8 @@ def gpu_held_for_passthrough(gpus: Gpus) -> Judgement:
 
     Linux kernel documentation, VFIO.
     """
+    if gpus.by_name:
+        yield Unknown(f"what drives the card is not shown: {gpus}")
     held = _held(gpus)
     if held and len(held) < len(gpus.cards):
         yield Finding(
@@ -304,7 +309,7 @@ def _iommu(machine: Machine) -> _Iommu | Unknown:
     )
 
 
-@check("iommu-off", layer=Layer.HARDWARE, severity="warning")
+@check("iommu-off", layer=Layer.HARDWARE, severity="warning", said=by_message)
 def iommu_off(gpus: Gpus, machine: Machine) -> Judgement:
     """The IOMMU is off, but an S4000 in a machine with this much memory needs it.
 

@@ -21,6 +21,7 @@ from musadoctor.api import (
     Unknown,
     check,
 )
+from musadoctor_checks._messages import by_message
 from musadoctor_checks._advice import boot_parameters, install, owner, uses_apt
 from musadoctor_checks.knowledge import explained
 
@@ -42,7 +43,13 @@ def _works(torch_musa_import: Import | Absent | Unknown) -> bool:
     return isinstance(torch_musa_import, Import) and torch_musa_import.failure is None
 
 
-@check("libmusa-not-found", layer=Layer.LIBRARIES, severity="error", follows_from=Layer.DRIVER)
+@check(
+    "libmusa-not-found",
+    layer=Layer.LIBRARIES,
+    severity="error",
+    follows_from=Layer.DRIVER,
+    said=by_message,
+)
 def libmusa_not_found(
     gpus: Gpus, user_driver: LoadableLibrary | Absent, machine: Machine | Unknown
 ) -> Judgement:
@@ -85,7 +92,13 @@ def libmusa_not_found(
     )
 
 
-@check("library-damaged", layer=Layer.LIBRARIES, severity="error", follows_from=Layer.CONTAINER)
+@check(
+    "library-damaged",
+    layer=Layer.LIBRARIES,
+    severity="error",
+    follows_from=Layer.CONTAINER,
+    said=by_message,
+)
 def library_damaged(libraries: Libraries, machine: Machine | Unknown) -> Judgement:
     """A MUSA library that the loader would take cannot be loaded.
 
@@ -121,7 +134,7 @@ def library_damaged(libraries: Libraries, machine: Machine | Unknown) -> Judgeme
             )
 
 
-@check("libmusart-not-found", layer=Layer.LIBRARIES, severity="error")
+@check("libmusart-not-found", layer=Layer.LIBRARIES, severity="error", said=by_message)
 def libmusart_not_found(
     toolkit: Toolkit,
     libraries: Libraries | Absent,
@@ -161,7 +174,7 @@ def libmusart_not_found(
         )
 
 
-@check("system-library-missing", layer=Layer.LIBRARIES, severity="error")
+@check("system-library-missing", layer=Layer.LIBRARIES, severity="error", said=by_message)
 def system_library_missing(
     libraries: Libraries,
     torch_musa_build: TorchMusaBuild,

@@ -30,6 +30,7 @@ from musadoctor.api import (
     VersionQuery,
     check,
 )
+from musadoctor_checks._messages import by_message
 from musadoctor_checks._exports import exports
 from musadoctor_checks._wheels import reinstall
 from musadoctor_checks.knowledge import (
@@ -119,7 +120,7 @@ def _refusals(
     return said
 
 
-@check("driver-refuses-runtime", layer=Layer.LIBRARIES, severity="error")
+@check("driver-refuses-runtime", layer=Layer.LIBRARIES, severity="error", said=by_message)
 def driver_refuses_runtime(
     musa_info_answer: ToolAnswer | Absent | Unknown,
     torch_musa_import: Import | Absent | Unknown,
@@ -153,6 +154,10 @@ def driver_refuses_runtime(
     llama.cpp issue 11675 (2025); musa-deploy 0.7.0 (2025-08).
     """
     said = _refusals(musa_info_answer, torch_musa_import, torch_musa)
+    asked = (musa_info_answer, torch_musa_import, torch_musa)
+    silent = [item for item in asked if isinstance(item, Unknown)]
+    if silent and all(isinstance(item, (Absent, Unknown)) for item in asked):
+        yield silent[0]
     if said:
         where = user_driver.real_path if isinstance(user_driver, LoadableLibrary) else ""
         yield Finding(
@@ -344,7 +349,7 @@ def _generation(number: int) -> str:
     return f"{number}.x" if number >= SONAME_FROM else "1.x to 3.x"
 
 
-@check("torch-musa-for-other-generation", layer=Layer.TORCH_MUSA, severity="error")
+@check("torch-musa-for-other-generation", layer=Layer.TORCH_MUSA, severity="error", said=by_message)
 def torch_musa_for_other_generation(
     torch_musa_build: TorchMusaBuild,
     toolkit: Toolkit,
@@ -476,7 +481,7 @@ def _torch_keys(build: TorchMusaBuild) -> list[tuple[int, ...]]:
     ]
 
 
-@check("torch-of-other-release", layer=Layer.TORCH_MUSA, severity="error")
+@check("torch-of-other-release", layer=Layer.TORCH_MUSA, severity="error", said=by_message)
 def torch_of_other_release(
     torch_build: TorchBuild, torch_musa_build: TorchMusaBuild, python: Python | Absent | Unknown
 ) -> Judgement:

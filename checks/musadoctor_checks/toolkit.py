@@ -19,6 +19,7 @@ from musadoctor.api import (
     VersionQuery,
     check,
 )
+from musadoctor_checks._messages import by_message
 from musadoctor_checks._advice import install, some
 from musadoctor_checks._exports import exports
 
@@ -134,6 +135,9 @@ def toolkit_damaged(toolkit: Toolkit) -> Judgement:
 
     vllm-musa installation notes on mixed 5.1 and 5.2 packages (2026).
     """
+    if toolkit.assumed:
+        yield Unknown(f"what is in it is not shown: {toolkit}")
+        return
     problem = (toolkit.problem or "").removeprefix("no bin/mcc").removeprefix(", ")
     if problem:
         yield Finding(
@@ -176,7 +180,7 @@ def _needs(wheel: TorchMusaBuild | Absent | Unknown, stem: str) -> bool | None:
     return any(name.startswith(f"{stem}.so") for name in wheel.needs)
 
 
-@check("mudnn-missing", layer=Layer.TOOLKIT, severity="error")
+@check("mudnn-missing", layer=Layer.TOOLKIT, severity="error", said=by_message)
 def mudnn_missing(
     gpus: Gpus,
     toolkit: Toolkit,
@@ -225,7 +229,7 @@ def _mccl_package(gpus: Gpus) -> str:
     return named[0] if named else ""
 
 
-@check("mccl-missing", layer=Layer.TOOLKIT, severity="error")
+@check("mccl-missing", layer=Layer.TOOLKIT, severity="error", said=by_message)
 def mccl_missing(
     gpus: Gpus,
     toolkit: Toolkit,

@@ -12,6 +12,7 @@ from musadoctor.api import (
     Import,
     Judgement,
     Layer,
+    Messages,
     Python,
     Toolkit,
     Torch,
@@ -21,6 +22,7 @@ from musadoctor.api import (
     WheelVersion,
     check,
 )
+from musadoctor_checks._messages import by_message
 from musadoctor_checks._children import remedy, told
 from musadoctor_checks._wheels import INDEX, pip, reinstall
 from musadoctor_checks.knowledge import covers, dated, numpy_1, placeholders, wheel_pythons
@@ -184,6 +186,7 @@ def torch_for_other_gpus(
     gpus: Gpus | Absent | Unknown,
     python: Python | Absent | Unknown,
     toolkit: Toolkit | Absent | Unknown,
+    messages: Messages | Absent | Unknown,
 ) -> Judgement:
     """torch is a CUDA or ROCm build, which cannot use Moore Threads GPUs.
 
@@ -216,6 +219,8 @@ def torch_for_other_gpus(
         reason = f"under torch_musa {wheel.version}"
     elif isinstance(gpus, Gpus):
         reason = f"on a host with {gpus}"
+    elif isinstance(messages, Messages):
+        reason = "in a report about MUSA"
     else:
         return
     yield Finding(
@@ -225,7 +230,7 @@ def torch_for_other_gpus(
     )
 
 
-@check("torch-without-musa", layer=Layer.TORCH, severity="error")
+@check("torch-without-musa", layer=Layer.TORCH, severity="error", said=by_message)
 def torch_without_musa(
     torch_build: TorchBuild,
     torch_musa_build: TorchMusaBuild | Absent | Unknown,
@@ -339,12 +344,12 @@ def torch_import_fails(
         )
 
 
-@check("numpy-too-new", layer=Layer.TORCH, severity="warning")
+@check("numpy-too-new", layer=Layer.TORCH, severity="warning", said=by_message)
 def numpy_too_new(
     distributions: Distributions,
     torch_build: TorchBuild,
     torch_musa_build: TorchMusaBuild,
-    python: Python,
+    python: Python | Absent | Unknown,
 ) -> Judgement:
     """numpy 2 is installed beside a torch that is made for numpy 1.
 
@@ -405,7 +410,7 @@ def _fits(tag: str, python: Python) -> bool:
     return False
 
 
-@check("wheel-for-other-python", layer=Layer.TORCH, severity="error")
+@check("wheel-for-other-python", layer=Layer.TORCH, severity="error", said=by_message)
 def wheel_for_other_python(distributions: Distributions, python: Python) -> Judgement:
     """A wheel is installed that was built for another release of Python.
 
@@ -456,7 +461,7 @@ def _misfit(item: Distribution, torch: TorchBuild) -> str | None:
     return None
 
 
-@check("torch-companion-mismatch", layer=Layer.TORCH, severity="warning")
+@check("torch-companion-mismatch", layer=Layer.TORCH, severity="warning", said=by_message)
 def torch_companion_mismatch(
     distributions: Distributions, torch_build: TorchBuild, torch_musa_build: TorchMusaBuild
 ) -> Judgement:
@@ -500,7 +505,9 @@ def torch_companion_mismatch(
 
 
 @check("placeholder-package", layer=Layer.PYTHON, severity="warning")
-def placeholder_package(distributions: Distributions, python: Python) -> Judgement:
+def placeholder_package(
+    distributions: Distributions, python: Python | Absent | Unknown
+) -> Judgement:
     """A package is installed that only bears the name of MUSA software.
 
     ## Why it matters

@@ -24,6 +24,7 @@ from musadoctor.api import (
     Unknown,
     check,
 )
+from musadoctor_checks._messages import by_message
 from musadoctor_checks._children import command, remedy, told
 from musadoctor_checks._wheels import INDEX, reinstall, wanted
 from musadoctor_checks.knowledge import explained
@@ -34,7 +35,7 @@ IMPORT = "import torch, torch_musa"
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 
 
-@check("torch-musa-missing", layer=Layer.TORCH_MUSA, severity="error")
+@check("torch-musa-missing", layer=Layer.TORCH_MUSA, severity="error", said=by_message)
 def torch_musa_missing(
     gpus: Gpus | Unknown,
     torch_build: TorchBuild,
@@ -140,7 +141,11 @@ def torch_musa_import_fails(
 
 
 @check(
-    "torch-musa-unavailable", layer=Layer.TORCH_MUSA, severity="error", follows_from=Layer.HARDWARE
+    "torch-musa-unavailable",
+    layer=Layer.TORCH_MUSA,
+    severity="error",
+    follows_from=Layer.HARDWARE,
+    said=by_message,
 )
 def torch_musa_unavailable(
     torch_musa: TorchMusa, gpus: Gpus | Unknown, python: Python | Absent | Unknown
@@ -378,7 +383,7 @@ def card_without_bf16(torch_musa: TorchMusa) -> Judgement:
         )
 
 
-@check("torch-musa-lacks-architecture", layer=Layer.TORCH_MUSA, severity="error")
+@check("torch-musa-lacks-architecture", layer=Layer.TORCH_MUSA, severity="error", said=by_message)
 def torch_musa_lacks_architecture(
     torch_musa: TorchMusa, python: Python | Absent | Unknown
 ) -> Judgement:

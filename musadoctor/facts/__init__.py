@@ -20,6 +20,7 @@ from musadoctor.facts.driver import (
 from musadoctor.facts.environment import Environment, SearchEntry
 from musadoctor.facts.hardware import Gpu, Gpus, PcieLink
 from musadoctor.facts.machine import Container, InjectedFile, Machine
+from musadoctor.facts.messages import MessageLine, Messages
 from musadoctor.facts.python import (
     Distribution,
     Distributions,
@@ -73,6 +74,8 @@ __all__ = [
     "LoadableLibrary",
     "Machine",
     "Mcc",
+    "MessageLine",
+    "Messages",
     "MusaDevice",
     "MusaInfo",
     "MusaInfoDevice",

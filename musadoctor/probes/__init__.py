@@ -19,6 +19,7 @@ from musadoctor.probes import (
     pci,
     python,
     routes,
+    stated,
     toolkit,
     torch,
 )
@@ -56,5 +57,6 @@ PROBES: dict[str, Probe] = {
     "distributions": distributions.distributions,
     "torch_build": distributions.torch_build,
     "torch_musa_build": distributions.torch_musa_build,
+    "messages": stated.messages,
 }
 """The probe of each fact, by the name that a check's parameter bears."""

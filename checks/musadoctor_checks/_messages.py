@@ -1,0 +1,31 @@
+"""What an error text in a transcript tells of a check's cause."""
+
+from collections.abc import Iterator, Mapping
+
+from musadoctor.api import Finding, Fix, MessageLine, Messages
+from musadoctor_checks.knowledge import Message, messages
+
+LONGEST_QUOTE = 240
+
+
+def by_message(id: str, told: Messages, facts: Mapping[str, object]) -> Iterator[Finding]:  # noqa: A002, ARG001
+    """The first line whose known meaning is the fault that the check ``id`` is about."""
+    for line in told.lines:
+        row = _row(line)
+        if row and row.cause == id:
+            yield quoted(line, row.meaning, row.fix)
+            return
+
+
+def quoted(line: MessageLine, meaning: str, fix: str) -> Finding:
+    """A line with what it means."""
+    text = line.text if len(line.text) <= LONGEST_QUOTE else f"{line.text[:LONGEST_QUOTE]}..."
+    return Finding(f'"{text}": {meaning}', where=line.where, fix=Fix(fix))
+
+
+def _row(line: MessageLine) -> Message | None:
+    """The meaning of a line; that of the particular text, where several would match."""
+    for row in messages():
+        if row.alone.search(line.text) and (not row.before or row.before.search(line.before)):
+            return row
+    return None

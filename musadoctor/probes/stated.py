@@ -1,0 +1,58 @@
+"""What a transcript says in prose, and its telling lines; no other system has either.
+
+The transcript's reader writes both as files of names that no machine has: one JSON list for each
+kind, ``[["2.7.0", "line 4"], ...]``.
+"""
+
+import json
+from typing import NamedTuple, cast
+
+from musadoctor.facts.base import Absent
+from musadoctor.facts.messages import MessageLine, Messages, MessagesFact
+from musadoctor.system import UNRECORDED, Failure, System
+
+LINES = "transcript:lines"
+SITE = "<site-packages>"
+"""Where a transcript's packages are, as nothing tells the folder."""
+
+
+class Stated(NamedTuple):
+    """A value that somebody wrote."""
+
+    value: str
+    where: str
+
+    @property
+    def source(self) -> str:
+        """What a fact names as its source."""
+        return f"stated in {self.where}"
+
+
+def key(kind: str) -> str:
+    """The name of the file of one kind: ``driver``, ``toolkit``, ``card``."""
+    return f"transcript:{kind}"
+
+
+def stated(system: System, kind: str, instead_of: Failure) -> tuple[Stated, ...]:
+    """What is stated of a kind; nothing where the machine itself was asked."""
+    if instead_of.kind != UNRECORDED:
+        return ()
+    text = system.read(key(kind))
+    if isinstance(text, Failure):
+        return ()
+    return tuple(Stated(value, where) for value, where in cast("list[list[str]]", json.loads(text)))
+
+
+def messages(system: System) -> MessagesFact:
+    """The telling lines of a transcript."""
+    text = system.read(LINES)
+    if isinstance(text, Failure):
+        return Absent("no transcript: the machine itself is examined")
+    lines = tuple(MessageLine(*line) for line in cast("list[list[str]]", json.loads(text)))
+    failure = Failure(UNRECORDED, "")
+    told = (
+        (kind, MessageLine(item.where, item.value, ""))
+        for kind in ("windows", "image")
+        for item in stated(system, kind, failure)
+    )
+    return Messages(lines, tuple(told))
