@@ -25,6 +25,8 @@ class Options(NamedTuple):
     redact: bool = True
     recording: str = ""
     """Of a recording: what it is called and when it was taken."""
+    transcript: str = ""
+    """Of a transcript: what it is called."""
 
 
 def examine(system: System, options: Options, progress: Progress | None = None) -> Report:
@@ -48,7 +50,7 @@ def examine(system: System, options: Options, progress: Progress | None = None) 
             kind=_kind(asked, options),
             host=_host_name(asked),
             python=str(python) if isinstance(python, Python) else None,
-            note=options.recording,
+            note=options.recording or options.transcript,
         ),
         results=(*diagnosis.results, *ignored, *unloaded(loaded.failures)),
         facts={name: encode(fact) for name, fact in diagnosis.facts.items()},
@@ -75,6 +77,8 @@ def redaction(system: System) -> Redaction:
 def _kind(system: System, options: Options) -> str:
     if options.recording:
         return "recording"
+    if options.transcript:
+        return "transcript"
     return "container" if isinstance(PROBES["container"](system), Container) else "host"
 
 

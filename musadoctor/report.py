@@ -49,13 +49,32 @@ class Vantage(NamedTuple):
     """From where the report looks."""
 
     kind: str
-    """``host``, ``container``, ``recording``."""
+    """``host``, ``container``, ``recording``, ``transcript``."""
     host: str | None
     """The machine's name, ``None`` where redacted."""
     python: str | None
     """The examined interpreter, and why that one."""
     note: str = ""
     """Of a recording: its file and day."""
+
+
+class Question(NamedTuple):
+    """What a reporter can be asked for, and what it would decide."""
+
+    command: str
+    undecided: tuple[str, ...]
+    """Ids of checks, the most basic first."""
+
+
+class Reading(NamedTuple):
+    """What a report on a transcript says of the transcript."""
+
+    recognised: tuple[str, ...]
+    """``line 4-30: mthreads-gmi table``."""
+    ask: tuple[Question, ...]
+    """The most telling first."""
+    summary: str
+    """One sentence: what to make of it."""
 
 
 class Report(NamedTuple):
@@ -67,6 +86,8 @@ class Report(NamedTuple):
     """Every fact that was asked for, as :func:`encode` has it."""
     bugs: tuple[Bug, ...]
     seconds: float
+    reading: Reading | None = None
+    """Of a transcript."""
 
     @property
     def causes(self) -> tuple[Result, ...]:

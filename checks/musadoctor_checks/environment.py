@@ -159,6 +159,9 @@ def musa_home_unset(environment: Environment, toolkits: Toolkits) -> Judgement:
 
     torch_musa source; musatop (2026).
     """
+    if environment.partial:
+        yield Unknown("which other variables are set")
+        return
     if len(toolkits.installed) > 1 and _home(environment) is None:
         yield Finding(
             f"{len(toolkits.installed)} Toolkits are installed ({toolkits}), MUSA_HOME is not set",
@@ -407,6 +410,9 @@ def path_without_toolkit(environment: Environment, toolkit: Toolkit) -> Judgemen
 
     MUSA SDK 5.2.0 install guide (2026).
     """
+    if environment.partial:
+        yield Unknown("which other variables are set")
+        return
     folder = f"{toolkit.root}/bin"
     entries = _usable(environment.path)
     if not any(entry.real_path == folder or entry.toolkit is not None for entry in entries):
@@ -504,6 +510,9 @@ def visible_devices_hide_all(environment: Environment, gpus: Gpus | Unknown) -> 
     elif isinstance(gpus, Unknown):
         yield gpus
         return
+    elif not gpus.counted:
+        yield Unknown(f"how many cards there are is not shown: {gpus}")
+        return
     elif any(index < len(gpus.cards) for index in indices):
         return
     else:
@@ -535,6 +544,9 @@ def visible_devices_missing(environment: Environment, gpus: Gpus | Unknown) -> J
     if isinstance(gpus, Unknown):
         if indices:
             yield gpus
+        return
+    if indices and not gpus.counted:
+        yield Unknown(f"how many cards there are is not shown: {gpus}")
         return
     count = len(gpus.cards)
     there = [index for index in indices if index < count]
@@ -570,6 +582,9 @@ def cuda_visible_devices_without_effect(
 
     torchada; brilliantrough/agent-skills; Miles FSDP2 report (2026).
     """
+    if environment.partial:
+        yield Unknown("which other variables are set")
+        return
     value = environment.get("CUDA_VISIBLE_DEVICES")
     if value is None or environment.get("MUSA_VISIBLE_DEVICES") is not None:
         return
@@ -603,6 +618,9 @@ def container_devices_outside_container(
 
     MUSA SDK 5.2.0 container guide (2026).
     """
+    if environment.partial:
+        yield Unknown("which other variables are set")
+        return
     value = environment.get("MTHREADS_VISIBLE_DEVICES")
     if value is None:
         return
@@ -635,6 +653,9 @@ def container_without_compute(
 
     MUSA SDK 5.2.0 container guide (2026).
     """
+    if environment.partial:
+        yield Unknown("which other variables are set")
+        return
     value = environment.get("MTHREADS_DRIVER_CAPABILITIES")
     if value is None:
         return
@@ -714,6 +735,9 @@ def cuda_alloc_conf_without_effect(environment: Environment, gpus: Gpus | Unknow
 
     Public training scripts (2026); torch_musa source.
     """
+    if environment.partial:
+        yield Unknown("which other variables are set")
+        return
     value = environment.get("PYTORCH_CUDA_ALLOC_CONF")
     if not value:
         return
@@ -884,6 +908,9 @@ def nccl_variables_without_effect(environment: Environment, gpus: Gpus | Unknown
 
     The names in the vendor's debugging guide (2026); that NCCL's are not read is inferred.
     """
+    if environment.partial:
+        yield Unknown("which other variables are set")
+        return
     names = [name for name, _ in environment.starting("NCCL_")]
     if not names or environment.starting("MCCL_"):
         return

@@ -228,6 +228,9 @@ def torch_musa_device_count(
     count = torch_musa.device_count
     if not torch_musa.available or count is None:
         return
+    if not gpus.counted:
+        yield Unknown(f"how many cards there are is not shown: {gpus}")
+        return
     mask = environment.get("MUSA_VISIBLE_DEVICES")
     cards = len(gpus.cards)
     expected = _expected(mask, cards)
@@ -407,6 +410,9 @@ def torch_musa_lacks_architecture(
 
     torch_musa source (`get_arch_list`, since 2.0.0); torch_musa issue 149 (2026-08).
     """
+    if torch_musa.available and not torch_musa.devices:
+        yield Unknown("torch_musa was not asked for its devices")
+        return
     built = {number for text in torch_musa.architectures for number in re.findall(r"\d+", text)}
     for device in torch_musa.devices:
         number = "".join(map(str, device.capability or ()))

@@ -46,6 +46,8 @@ class Gpus(NamedTuple):
     source: str
     by_name: bool = False
     """Known by a name in a sentence alone: neither number, address nor state is known."""
+    counted: bool = True
+    """Whether all cards of the machine are among these: a pasted table may be cut."""
 
     @property
     def architectures(self) -> tuple[str, ...]:

@@ -51,13 +51,13 @@ def _by_word(system: System, failure: Failure) -> Gpus | None:
         return None
     listed = gmi(system)
     if isinstance(listed, Gmi) and listed.cards:
-        return Gpus(tuple(map(_listed, listed.cards)), listed.source)
+        return Gpus(tuple(map(_listed, listed.cards)), listed.source, counted=False)
     named = stated(system, "card", failure)
     if len(named) != 1:  # of several nobody knows which are in this machine
         return None
     known = by_name(named[0].value)
     card = Gpu("", "", named[0].value, known.architecture, known.memory_mib, None, None, None)
-    return Gpus((card,), named[0].source, by_name=True)
+    return Gpus((card,), named[0].source, by_name=True, counted=False)
 
 
 def _listed(card: GmiCard) -> Gpu:
