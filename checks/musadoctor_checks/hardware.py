@@ -16,7 +16,6 @@ from musadoctor.api import (
     Unknown,
     check,
 )
-from musadoctor_checks._messages import by_message
 from musadoctor_checks._advice import boot_parameters, some
 
 OTHER_OWNERS = {"igb_uio", "pci-stub", "pciback", "uio_pci_generic", "vfio-pci", "xen-pciback"}
@@ -309,7 +308,7 @@ def _iommu(machine: Machine) -> _Iommu | Unknown:
     )
 
 
-@check("iommu-off", layer=Layer.HARDWARE, severity="warning", said=by_message)
+@check("iommu-off", layer=Layer.HARDWARE, severity="warning")
 def iommu_off(gpus: Gpus, machine: Machine) -> Judgement:
     """The IOMMU is off, but an S4000 in a machine with this much memory needs it.
 

@@ -480,3 +480,29 @@ def image_holds_other_torch_musa(messages: Messages, torch_musa_build: TorchMusa
                 fix=Fix(f"Install torch_musa {line.text} of the vendor, or take another image"),
             )
             return
+
+
+@check("runtime-refuses-cards", layer=Layer.HARDWARE, severity="error")
+def runtime_refuses_cards(messages: Messages) -> Judgement:
+    """The runtime refuses the cards as they are set up (error 801).
+
+    ## Why it matters
+
+    `musaGetDeviceCount` fails before any device is counted. The cards and their driver are there:
+    it is the IOMMU, or cards of two kinds in one host.
+
+    ## How to fix
+
+    - S4000 in a machine with 256 GB of memory or more: switch the IOMMU on (see `iommu-off`).
+    - S5000: switch it off (see `iommu-on`).
+    - Cards of two kinds: show one kind only, by `MUSA_VISIBLE_DEVICES`.
+
+    ## Symptoms
+
+    - `Unexpected error from musaGetDeviceCount() ... Error 801: operation not supported`
+
+    ## Sources
+
+    tutorial_on_musa, environment FAQ item 3 (2024/2025) and issue 26.
+    """
+    yield from by_message("runtime-refuses-cards", messages, {})

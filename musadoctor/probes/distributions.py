@@ -35,7 +35,7 @@ from musadoctor.facts.python import (
 )
 from musadoctor.probes.once import once
 from musadoctor.probes.python import python
-from musadoctor.probes.stated import SITE
+from musadoctor.probes.stated import SEARCH_PATH, SITE
 from musadoctor.system import NOT_THERE, UNRECORDED, Failure, System
 from musadoctor.versions import WheelVersion
 
@@ -111,7 +111,7 @@ def examined(system: System) -> PythonFact:
         if isinstance(told, Failure) and told.kind == UNRECORDED:
             folder = system.list(SITE)
             if not isinstance(folder, Failure):
-                return Python("python3", "not told", "", "", "", (SITE,))
+                return Python("python3", "not told", "", "", "", SEARCH_PATH)
     return found
 
 

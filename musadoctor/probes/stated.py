@@ -14,6 +14,8 @@ from musadoctor.system import UNRECORDED, Failure, System
 LINES = "transcript:lines"
 SITE = "<site-packages>"
 """Where a transcript's packages are, as nothing tells the folder."""
+SEARCH_PATH = (SITE, "other packages")
+"""The second is in no transcript, so that what is not shown is not taken to be absent."""
 
 
 class Stated(NamedTuple):

@@ -13,8 +13,8 @@ FOLDER = Stat("folder", 0, 0o755, "root", usable=False, executable=True, real=""
 
 _UNAME = re.compile(r"^Linux \S{1,64} (\d\S{2,80}) .{0,200}\b(x86_64|aarch64|loongarch64)\b")
 _KERNEL = re.compile(
-    r"(?i)(?:kernel|内核)(?:[ _-]?(?:version|release|版本))?\W{0,4}(?:自动)?(?:升级到|更新到|to )?\W{0,4}"
-    r"(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?-\d{1,4}[\w.-]{0,40}|\d{1,2}\.\d{1,3}\.\d{1,3}\b|4\.19\b)"
+    r"(?i)(?:kernel|内核)\D{0,24}?(?<![\d.])"
+    r"(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?-\d{1,4}[\w.-]{0,40}|[2-7]\.\d{1,3}\.\d{1,3}\b|4\.19\b)"
 )
 _KERNEL_BUILD = re.compile(
     r"(?<![\w.])(\d\.\d{1,2}\.\d{1,3}(?:-\d{1,4})?-(?:generic|server|microsoft\S{0,40}|lowlatency))"

@@ -11,7 +11,7 @@ _DRIVER = re.compile(
     r"|\bmusa_(\d\.\d\.\d{1,2}[\w-]{0,20}?)[-_](?:Ubuntu|server|amd64)"
 )
 _TOOLKIT = re.compile(
-    r"(?i)(?<!container[- ])(?<!容器)(?:musa[ _-]?toolkits?|\btoolkits?|(?:musa[ _-]?)?\bSDK|工具包|工具链)"
+    r"(?i)(?:musa[ _-]?toolkits?|\btoolkits?|(?:musa[ _-]?)?\bSDK|工具包|工具链)"
     r"(?!-)[^\d\n]{0,16}?(?<![\d.])(?:rc)?(\d\.\d{1,2}(?:\.\d{1,2})?)(?![\d.]*\d)"
 )
 _IMAGE = re.compile(r"(?i)[:/-](?:rc)?(\d\.\d{1,2}\.\d{1,2})-v(\d\.\d{1,2}\.\d{1,2})-")
@@ -22,7 +22,10 @@ _CARD = re.compile(
     r"(?<![\w-])(?:MTT[ _-]?)?(S(?:10|30|50|60|70|80|90|1000M?|2000|3000E?|4000|5000))(?:[- ]?(?:class|级))?(?![\w]|-py)"
     r"|\bMTT[ _-]?(M1000|X300|X10000|S80ES)\b"
 )
-_OTHER_VENDOR = re.compile(r"(?i)nvidia|cuda (?:driver|toolkit)|container[- ]toolkit.{0,3}\d")
+_OTHER_VENDOR = re.compile(r"(?i)nvidia|cuda (?:driver|toolkit)|mt[- ]container")
+_OF_CONTAINERS = re.compile(r"(?i)(?:container|容器)[ _-]?\Z")
+LEAST_OF_CONTAINER_IMAGES = 3
+"""mt-container-toolkit is 1.9 or 2.2; "container toolkit 4.3.5" is the Toolkit in a container."""
 
 
 def stated(lines: Sequence[Line]) -> list[Piece]:
@@ -35,8 +38,13 @@ def stated(lines: Sequence[Line]) -> list[Piece]:
             pieces.append(_piece("image", found[2], line, "image tag"))
         if (found := _DRIVER.search(text)) and not _OTHER_VENDOR.search(found[0]):
             pieces.append(_piece("driver", (found[1] or found[2]).rstrip(".-"), line, "driver"))
-        if (found := _TOOLKIT.search(text)) and not _OTHER_VENDOR.search(text[: found.end()][-60:]):
-            pieces.append(_piece("toolkit", found[1], line, "Toolkit or SDK"))
+        for found in _TOOLKIT.finditer(text):
+            before = text[max(0, found.start() - 20) : found.start()]
+            of_containers = (
+                _OF_CONTAINERS.search(before) and int(found[1][0]) < LEAST_OF_CONTAINER_IMAGES
+            )
+            if not of_containers and not _OTHER_VENDOR.search(before + found[0]):
+                pieces.append(_piece("toolkit", found[1], line, "Toolkit or SDK"))
         for kind, pattern in (("mudnn", _MUDNN), ("mccl", _MCCL)):
             if found := pattern.search(text):
                 pieces.append(_piece(kind, found[1], line, kind))

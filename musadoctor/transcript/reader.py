@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from musadoctor.probes.stated import LINES, SITE, key
+from musadoctor.probes.stated import LINES, SEARCH_PATH, SITE, key
 from musadoctor.recording import Recording
 from musadoctor.system import Found, Platform, Ran
 from musadoctor.transcript import machine, prose, python, tools
@@ -159,7 +159,7 @@ def _platform(tables: dict[str, dict[str, object]], fields: dict[str, object]) -
             "implementation": "cpython",
             "abiflags": "",
             "prefix": "",
-            "search_path": [SITE],
+            "search_path": SEARCH_PATH,
         }
         tables["programs"]["python3"] = Found("python3")
         tables["runs"]["child:python"] = Ran("ok", 0, answer=json.dumps(answer))
@@ -196,7 +196,10 @@ def _child(names: dict[str, object], steps: dict[str, object]) -> str:
     """The torch child's lines: an import that failed ends them."""
     told: list[dict[str, object]] = [
         {"begin": "import torch"},
-        {"end": "import torch", "value": {"version": names.get("torch"), "file": f"{SITE}/torch"}},
+        {
+            "end": "import torch",
+            "value": {"version": names.get("torch"), "file": f"{SITE}/torch/__init__.py"},
+        },
         {"begin": "import torch_musa"},
     ]
     failed = steps.get("import torch_musa")
@@ -204,7 +207,7 @@ def _child(names: dict[str, object], steps: dict[str, object]) -> str:
     if isinstance(failed, dict) and not _true(steps.get("is_available")):
         told.append(failed)
     else:
-        value = {"version": names.get("torch_musa"), "file": f"{SITE}/torch_musa"}
+        value = {"version": names.get("torch_musa"), "file": f"{SITE}/torch_musa/__init__.py"}
         told.append({"end": "import torch_musa", "value": value})
         for step in sorted(works, reverse=True):
             answer = steps[step]
