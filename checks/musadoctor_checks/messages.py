@@ -506,3 +506,31 @@ def runtime_refuses_cards(messages: Messages) -> Judgement:
     tutorial_on_musa, environment FAQ item 3 (2024/2025) and issue 26.
     """
     yield from by_message("runtime-refuses-cards", messages, {})
+
+
+@check(
+    "runtime-unknown-error", layer=Layer.TORCH_MUSA, severity="error", follows_from=Layer.HARDWARE
+)
+def runtime_unknown_error(messages: Messages) -> Judgement:
+    """The runtime says "unknown error", which names no cause.
+
+    ## Why it matters
+
+    The text comes late: an earlier call failed, and the next one reports it. Known reasons are a
+    lock-up of the card, a mask that does not fit the process, and the autotuner of triton 3.2.0.
+
+    ## How to fix
+
+    Run again with `MUSA_LAUNCH_BLOCKING=1`, so that the call that fails is the one that is named,
+    and look for `Guilty Lockup` in the kernel log. If it comes from triton, take the newer triton
+    that the vendor publishes, or a fixed configuration in place of the autotuner.
+
+    ## Symptoms
+
+    - `RuntimeError: MUSA error: unknown error`
+
+    ## Sources
+
+    torch_musa issues 22 and 75; FlagGems issue 6080 (2026-09); Miles FSDP2 report.
+    """
+    yield from by_message("runtime-unknown-error", messages, {})

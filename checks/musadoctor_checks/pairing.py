@@ -14,6 +14,7 @@ from musadoctor.api import (
     Import,
     Judgement,
     KernelDriver,
+    KernelDriverVersion,
     Layer,
     LoadableLibrary,
     Mcc,
