@@ -1,6 +1,7 @@
 """What an error text in a transcript tells of a check's cause."""
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from musadoctor.api import Finding, Fix, MessageLine, Messages
 from musadoctor_checks.knowledge import Message, messages
@@ -23,6 +24,7 @@ def quoted(line: MessageLine, meaning: str, fix: str) -> Finding:
     return Finding(f'"{text}": {meaning}', where=line.where, fix=Fix(fix))
 
 
+@lru_cache(8192)  # every check asks for the same lines
 def _row(line: MessageLine) -> Message | None:
     """The meaning of a line; that of the particular text, where several would match."""
     for row in messages():

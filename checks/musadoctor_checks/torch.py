@@ -436,6 +436,8 @@ def wheel_for_other_python(distributions: Distributions, python: Python) -> Judg
     wheels = [distributions.get(name) for name in ("torch", "torch-musa", *COMPANIONS)]
     if not any(wheels):
         yield Absent(f"neither torch nor what goes with it is installed for {python.path}")
+    elif not any(item.tags for item in wheels if item):
+        yield Unknown("no metadata name the Python that the wheels were built for")
     for item in wheels:
         if item and item.tags and not any(_fits(tag, python) for tag in item.tags):
             yield Finding(

@@ -9,15 +9,16 @@ from musadoctor.system import Elf
 from musadoctor.transcript.pieces import CHILD, PACKAGE, PLATFORM, Answer, Piece
 from musadoctor.transcript.text import Line
 
-_SPELT = "|".join(
-    sorted((name.replace("-", "[-_]") for name in WANTED), key=len, reverse=True)
-).replace("torch[-_]musa|", "torch[-_ ]?musa|")
 _NUMBER = r"v?(\d{1,4}\.\d{1,4}(?:\.\d{1,6}){0,2}(?:(?:a|b|rc|\.?post|\.?dev)\d{0,9}\w{0,20})?(?:\+[\w.]{1,40})?)"
 _PACKAGE = re.compile(
-    rf"(?i)(?<![\w./-])(?:py(?=torch\W))?({_SPELT})(?:[ \t]*(?:version|版本|\.__version__))?"
-    rf"[\"'`*]{{0,3}}(?:[ \t]*(?:[:=@|(]|==|is|为|是)[ \t]*|[ \t]+|-){_NUMBER}(?![\w.]*x\b)"
+    r"(?<![\w./-])(torch[ ]musa|[A-Za-z](?:[A-Za-z0-9]|[-_](?=[A-Za-z])){2,40})"
+    r"(?:[ \t]{0,3}(?:version|版本|\.__version__))?[\"'`*]{0,3}"
+    rf"(?:[ \t]{{0,40}}(?:==|[:=@|(]|is|为|是)[ \t]{{0,40}}|[ \t]{{1,60}}|-){_NUMBER}(?![\w.]{{0,20}}x\b)"
 )
-_WHEEL = re.compile(rf"(?i)(?<![A-Za-z0-9])({_SPELT})-{_NUMBER}-cp\d")
+_WHEEL = re.compile(
+    rf"(?<![A-Za-z0-9])([A-Za-z](?:[A-Za-z0-9]|[-_](?=[A-Za-z])){{2,40}})-{_NUMBER}-cp\d"
+)
+_KNOWN = {name.replace("-", "_") for name in WANTED}
 _NOW = re.compile(rf"now torch version is {_NUMBER}")
 _SHOW_NAME = re.compile(r"^Name:[ \t]*(\S{1,60})$")
 _SHOW_VERSION = re.compile(r"^Version:[ \t]*(\S{1,60})$")
@@ -54,8 +55,10 @@ def packages(lines: Sequence[Line]) -> list[Piece]:
         elif shown and (version := _SHOW_VERSION.match(text)):
             pieces.append(_package(line, shown, version[1]))
             shown = ""
-        found: list[tuple[str, str]] = [(m[1], m[2]) for m in _PACKAGE.finditer(text)]
-        found += [(m[1], m[2]) for m in _WHEEL.finditer(text)]
+        found: list[tuple[str, str]] = []
+        if any(character.isdigit() for character in text):
+            named = (*_PACKAGE.finditer(text), *_WHEEL.finditer(text))
+            found = [(m[1], m[2]) for m in named if _known(m[1])]
         found += [("torch", m[1]) for m in _NOW.finditer(text)]
         if "torch version should be" in text or "must not be less" in text:
             found = [item for item in found if f"now torch version is {item[1]}" in text]
@@ -63,8 +66,17 @@ def packages(lines: Sequence[Line]) -> list[Piece]:
     return pieces
 
 
+def _known(name: str) -> str:
+    """A package's name in one spelling, empty for one that does not matter to MUSA."""
+    proper = re.sub(r"[-_. ]+", "_", name).lower()
+    proper = {"pytorch": "torch", "torchmusa": "torch_musa"}.get(proper, proper)
+    # S3000_S80_torch_musa-1.2.1-cp39: wheels of 2024 name the cards.
+    proper = "torch_musa" if proper.endswith("_torch_musa") else proper
+    return proper if proper in _KNOWN else ""
+
+
 def _package(line: Line, name: str, version: str) -> Piece:
-    proper = re.sub(r"[-_. ]+", "_", name).lower().replace("torchmusa", "torch_musa")
+    proper = _known(name) or name.lower()
     return Piece(f"{proper} {version}", line, line, ((PACKAGE, proper, version),))
 
 

@@ -37,7 +37,7 @@ RECOGNISERS: tuple[Recogniser, ...] = (
     prose.stated,
 )
 _OF_MUSA = re.compile(
-    r"(?i)musa|mthreads|mtgpu|moore[ -]?threads|摩尔线程|\bmtt[ -]|\b1ed5\b|libmccl|libmudnn|mudnn"
+    r"(?i)musa|mthreads|mtgpu|moore[ -]?threads|摩尔线程|\bmtt[ -]|\b1ed5\b|libmccl|libmudnn|mudnn|\bmcc version|\bMT GPU\b|\bmtml\b|\bmtlink\b|\bmtbios|failed to load driver"
 )
 _TELLING = re.compile(
     r"(?i)error|fail|cannot|could not|not found|not supported|unsupported|undefined|denied|invalid"
@@ -48,7 +48,7 @@ _TELLING = re.compile(
     r"|错误|失败|找不到|没有|不支持|无法|不能|未找到"
 )
 MOST_LINES = 4000
-_PATCH = 3
+"""Of more telling lines the first and the last are kept."""
 
 
 class Transcript(NamedTuple):
@@ -104,10 +104,12 @@ def _telling(lines: Sequence[Line]) -> list[tuple[str, str, str]]:
         text = line.text.strip()
         if not text:
             continue
-        if text not in told and _TELLING.search(text) and len(told) < MOST_LINES:
+        if text not in told and _TELLING.search(text):
             told[text] = (line.where, text, "\n".join(before))
         before = [*before[-3:], text]
-    return list(told.values())
+    rows = list(told.values())
+    half = MOST_LINES // 2
+    return rows if len(rows) <= MOST_LINES else [*rows[:half], *rows[-half:]]
 
 
 def _tables(pieces: Sequence[Piece]) -> dict[str, dict[str, object]]:

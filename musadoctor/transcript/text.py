@@ -7,7 +7,7 @@ from typing import NamedTuple
 MOST_BYTES = 64 << 20
 LONGEST_LINE = 2000
 """Characters; what is beyond them in a line is not looked at."""
-MANY_LINES = 100_000
+MANY_LINES = 20_000
 """A longer text is thinned out to what is near a telling word."""
 NEAR = 30
 
@@ -79,6 +79,8 @@ def _near(raw: Sequence[str]) -> list[int]:
     kept: list[int] = []
     until = -1
     for number, line in enumerate(raw):
+        if not line:
+            continue
         if any(word in line for word in _TELLING):
             times = seen[line] = seen.get(line, 0) + 1
             if times <= 3:  # noqa: PLR2004 - a table and its copy may share lines
@@ -87,9 +89,8 @@ def _near(raw: Sequence[str]) -> list[int]:
                 continue
         if number <= until and seen.get(line, 0) == 0:
             kept.append(number)
-        if len(kept) >= MANY_LINES:
-            break
-    return kept
+    half = MANY_LINES // 2  # what went wrong stands at the end of a log
+    return kept if len(kept) <= MANY_LINES else [*kept[:half], *kept[-half:]]
 
 
 def _bare(line: str) -> str:
