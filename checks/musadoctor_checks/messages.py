@@ -13,12 +13,21 @@ from musadoctor.api import (
     Layer,
     Messages,
     TorchMusaBuild,
+    Unknown,
     check,
 )
 from musadoctor_checks._messages import by_message, quoted
 
 _BF16 = re.compile(r"(?i)\bbf(?:loat)?16\b")
 _FAILS = re.compile(r"(?i)fail|error|not support|unsupported|cannot|wrong|不支持|失败|报错")
+
+
+def _told(id: str, messages: Messages) -> Judgement:  # noqa: A002
+    """The finding, else not known: that a text does not show a fault clears nothing."""
+    found = list(by_message(id, messages, {}))
+    yield from found
+    if not found:
+        yield Unknown("no line of the transcript tells of it")
 
 
 @check("driver-does-not-know-card", layer=Layer.HARDWARE, severity="error")
@@ -44,7 +53,7 @@ def driver_does_not_know_card(messages: Messages) -> Judgement:
 
     torch_musa issue 134; vllm-musa issue 227 (2026-09).
     """
-    yield from by_message("driver-does-not-know-card", messages, {})
+    yield from _told("driver-does-not-know-card", messages)
 
 
 @check("glibc-too-old", layer=Layer.MACHINE, severity="error")
@@ -68,7 +77,7 @@ def glibc_too_old(messages: Messages) -> Judgement:
 
     torch_musa issue 73 (2024-12).
     """
-    yield from by_message("glibc-too-old", messages, {})
+    yield from _told("glibc-too-old", messages)
 
 
 @check("gpu-locked-up", layer=Layer.DRIVER, severity="error")
@@ -95,7 +104,7 @@ def gpu_locked_up(messages: Messages) -> Judgement:
 
     torch_musa issues 22 and 75 (2024).
     """
-    yield from by_message("gpu-locked-up", messages, {})
+    yield from _told("gpu-locked-up", messages)
 
 
 @check("driver-module-build-fails", layer=Layer.DRIVER, severity="error")
@@ -121,7 +130,7 @@ def driver_module_build_fails(messages: Messages) -> Judgement:
 
     tutorial_on_musa, environment FAQ (2025-08).
     """
-    yield from by_message("driver-module-build-fails", messages, {})
+    yield from _told("driver-module-build-fails", messages)
 
 
 @check("container-runtime-not-bound", layer=Layer.CONTAINER, severity="error")
@@ -147,7 +156,7 @@ def container_runtime_not_bound(messages: Messages) -> Judgement:
 
     musa-deploy 0.7.0 (2025-08).
     """
-    yield from by_message("container-runtime-not-bound", messages, {})
+    yield from _told("container-runtime-not-bound", messages)
 
 
 @check("cxx-headers-missing", layer=Layer.ENVIRONMENT, severity="warning")
@@ -172,7 +181,7 @@ def cxx_headers_missing(messages: Messages) -> Judgement:
 
     torch_musa issues 127 and 141 (2026).
     """
-    yield from by_message("cxx-headers-missing", messages, {})
+    yield from _told("cxx-headers-missing", messages)
 
 
 @check("build-for-other-architecture", layer=Layer.ENVIRONMENT, severity="warning")
@@ -198,7 +207,7 @@ def build_for_other_architecture(messages: Messages) -> Judgement:
 
     tutorial_on_musa, mmcv port (2025-08).
     """
-    yield from by_message("build-for-other-architecture", messages, {})
+    yield from _told("build-for-other-architecture", messages)
 
 
 @check("package-built-for-cuda", layer=Layer.TORCH, severity="error")
@@ -222,7 +231,7 @@ def package_built_for_cuda(messages: Messages) -> Judgement:
 
     torch_musa issue 143 (2026).
     """
-    yield from by_message("package-built-for-cuda", messages, {})
+    yield from _told("package-built-for-cuda", messages)
 
 
 @check("triton-without-musa", layer=Layer.TORCH_MUSA, severity="error")
@@ -247,7 +256,7 @@ def triton_without_musa(messages: Messages) -> Judgement:
 
     FlagTree issues 621 and 773 (2026).
     """
-    yield from by_message("triton-without-musa", messages, {})
+    yield from _told("triton-without-musa", messages)
 
 
 @check("mudnn-operation-fails", layer=Layer.TORCH_MUSA, severity="warning")
@@ -273,7 +282,7 @@ def mudnn_operation_fails(messages: Messages) -> Judgement:
 
     torch_musa issues 42 and 58 (2024).
     """
-    yield from by_message("mudnn-operation-fails", messages, {})
+    yield from _told("mudnn-operation-fails", messages)
 
 
 @check("card-without-flash-attention", layer=Layer.TORCH_MUSA, severity="warning")
@@ -296,7 +305,7 @@ def card_without_flash_attention(messages: Messages) -> Judgement:
 
     torch_musa source (2024-03).
     """
-    yield from by_message("card-without-flash-attention", messages, {})
+    yield from _told("card-without-flash-attention", messages)
 
 
 @check("gpu-memory-exhausted", layer=Layer.TORCH_MUSA, severity="warning")
@@ -321,7 +330,7 @@ def gpu_memory_exhausted(messages: Messages) -> Judgement:
 
     torch_musa issues 14 and 16 (2023-09).
     """
-    yield from by_message("gpu-memory-exhausted", messages, {})
+    yield from _told("gpu-memory-exhausted", messages)
 
 
 @check("operator-missing", layer=Layer.TORCH_MUSA, severity="note")
@@ -345,7 +354,7 @@ def operator_missing(messages: Messages) -> Judgement:
 
     torch_musa issues 17, 72, 94 and 114 (2025).
     """
-    yield from by_message("operator-missing", messages, {})
+    yield from _told("operator-missing", messages)
 
 
 @check("cuda-api-sees-no-gpu", layer=Layer.TORCH_MUSA, severity="note")
@@ -369,7 +378,7 @@ def cuda_api_sees_no_gpu(messages: Messages) -> Judgement:
 
     torchada issue 53 (2026-04).
     """
-    yield from by_message("cuda-api-sees-no-gpu", messages, {})
+    yield from _told("cuda-api-sees-no-gpu", messages)
 
 
 @check("mtlink-absent", layer=Layer.COLLECTIVES, severity="note")
@@ -392,7 +401,7 @@ def mtlink_absent(messages: Messages) -> Judgement:
 
     musa-deploy 0.7.0 (2025-08).
     """
-    yield from by_message("mtlink-absent", messages, {})
+    yield from _told("mtlink-absent", messages)
 
 
 @check("bf16-asked-of-card-without-it", layer=Layer.HARDWARE, severity="error")
@@ -426,6 +435,7 @@ def bf16_asked_of_card_without_it(messages: Messages, gpus: Gpus) -> Judgement:
                 "Load models in float16 or float32",
             )
             return
+    yield Unknown("no line of the transcript tells of it")
 
 
 @check("not-linux", layer=Layer.MACHINE, severity="error")
@@ -451,6 +461,8 @@ def not_linux(messages: Messages) -> Judgement:
             where=line.where,
             fix=Fix("Run a native Linux, for instance Ubuntu 22.04, on this machine"),
         )
+    if not messages.of_kind("windows"):
+        yield Unknown("no line of the transcript tells of it")
 
 
 @check("image-holds-other-torch-musa", layer=Layer.CONTAINER, severity="warning")
@@ -470,6 +482,8 @@ def image_holds_other_torch_musa(messages: Messages, torch_musa_build: TorchMusa
 
     torch_musa issue 57 (2024-09).
     """
+    if not messages.of_kind("image"):
+        yield Unknown("no image tag is shown")
     inside = ".".join(map(str, torch_musa_build.version.key[:3]))
     for line in messages.of_kind("image"):
         if line.text != inside:
@@ -505,7 +519,7 @@ def runtime_refuses_cards(messages: Messages) -> Judgement:
 
     tutorial_on_musa, environment FAQ item 3 (2024/2025) and issue 26.
     """
-    yield from by_message("runtime-refuses-cards", messages, {})
+    yield from _told("runtime-refuses-cards", messages)
 
 
 @check(
@@ -533,4 +547,4 @@ def runtime_unknown_error(messages: Messages) -> Judgement:
 
     torch_musa issues 22 and 75; FlagGems issue 6080 (2026-09); Miles FSDP2 report.
     """
-    yield from by_message("runtime-unknown-error", messages, {})
+    yield from _told("runtime-unknown-error", messages)

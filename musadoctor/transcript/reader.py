@@ -47,7 +47,7 @@ _TELLING = re.compile(
     r"|No module|no active|active drivers|compiled using|\.so\.?\d?|GLIBC|dkms|silent"
     r"|错误|失败|找不到|没有|不支持|无法|不能|未找到"
 )
-MOST_LINES = 4000
+MOST_LINES = 2000
 """Of more telling lines the first and the last are kept."""
 
 

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 MOST_BYTES = 64 << 20
+SAMPLE_BYTES = 1 << 18
+"""From the first byte that is no UTF-8 on, what tells Chinese encodings from damage."""
 LONGEST_LINE = 2000
 """Characters; what is beyond them in a line is not looked at."""
-MANY_LINES = 20_000
+MANY_LINES = 10_000
 """A longer text is thinned out to what is near a telling word."""
 NEAR = 30
 
@@ -58,10 +60,10 @@ def decode(data: bytes) -> str:
         return data.decode("utf-16-le" if little else "utf-16-be", "replace")
     try:
         return data.decode("utf-8")
-    except UnicodeDecodeError:
-        utf = data.decode("utf-8", "replace")
-        chinese = data.decode("gb18030", "replace")
-        return utf if utf.count("\ufffd") <= chinese.count("\ufffd") else chinese
+    except UnicodeDecodeError as error:
+        part = data[max(0, error.start - 100) :][:SAMPLE_BYTES]
+        lost = {name: part.decode(name, "replace").count("\ufffd") for name in ("utf-8", "gb18030")}
+        return data.decode(min(lost, key=lambda name: lost[name]), "replace")
 
 
 def lines_of(text: str, name: str) -> list[Line]:
