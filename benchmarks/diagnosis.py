@@ -3,6 +3,7 @@
 Run from the repository's root: ``python benchmarks/diagnosis.py [--verbose]``.
 """
 
+import importlib
 import sys
 from collections import Counter
 from pathlib import Path
@@ -11,10 +12,7 @@ from typing import NamedTuple, cast
 from musadoctor.doctor import Options
 from musadoctor.triage import diagnose_transcript
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
 
 CASES = Path(__file__).parent.parent / "tests" / "transcripts"
 OUTCOMES = ("right first", "right in the first three", "wrong", "silent")
@@ -34,7 +32,7 @@ class Diagnosed(NamedTuple):
 def expected() -> dict[str, dict[str, object]]:
     """The cases with what has to be named."""
     text = (CASES / "expected.toml").read_text(encoding="utf-8")
-    return cast("dict[str, dict[str, object]]", tomllib.loads(text))
+    return cast("dict[str, dict[str, object]]", toml.loads(text))
 
 
 def diagnosed(name: str, row: dict[str, object]) -> Diagnosed:

@@ -160,7 +160,7 @@ def judge(check: Check, facts: Mapping[str, object]) -> Result:
     """Let one check judge by the facts, and where they do not decide by what a transcript says."""
     result = _by_facts(check, facts)
     if check.said and result.status in {"unknown", "skipped"} and not result.traceback:
-        messages = facts["messages"]
+        messages = facts.get("messages")
         if isinstance(messages, Messages):
             found = tuple(
                 finding

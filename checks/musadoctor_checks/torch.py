@@ -1,6 +1,7 @@
 """The examined Python, and the torch that is installed for it."""
 
 import re
+from collections.abc import Mapping
 
 from musadoctor.api import (
     Absent,
@@ -179,14 +180,24 @@ def torch_half_removed(
         )
 
 
-@check("torch-for-other-gpus", layer=Layer.TORCH, severity="error")
+def _in_a_report(id: str, messages: Messages, facts: Mapping[str, object]) -> Judgement:  # noqa: A002, ARG001
+    """A report about MUSA with such a torch needs no card to be shown."""
+    build = facts["torch_build"]
+    if isinstance(build, TorchBuild) and build.flavour in OTHER_GPUS:
+        yield Finding(
+            f"{build} in a report about MUSA",
+            where=build.path,
+            fix=reinstall(Unknown("not told")),
+        )
+
+
+@check("torch-for-other-gpus", layer=Layer.TORCH, severity="error", said=_in_a_report)
 def torch_for_other_gpus(
     torch_build: TorchBuild,
     torch_musa_build: TorchMusaBuild | Absent | Unknown,
     gpus: Gpus | Absent | Unknown,
     python: Python | Absent | Unknown,
     toolkit: Toolkit | Absent | Unknown,
-    messages: Messages | Absent | Unknown,
 ) -> Judgement:
     """torch is a CUDA or ROCm build, which cannot use Moore Threads GPUs.
 
@@ -219,9 +230,9 @@ def torch_for_other_gpus(
         reason = f"under torch_musa {wheel.version}"
     elif isinstance(gpus, Gpus):
         reason = f"on a host with {gpus}"
-    elif isinstance(messages, Messages):
-        reason = "in a report about MUSA"
     else:
+        if isinstance(gpus, Unknown):
+            yield gpus
         return
     yield Finding(
         f"{torch_build} {reason}",
