@@ -30,7 +30,7 @@ QUESTIONS: dict[str, str] = {
     "torch_musa_build": "pip list | grep -i -e torch -e triton -e numpy",
     "distributions": "pip list | grep -i -e torch -e triton -e numpy",
     "python": "python --version; which python",
-    "torch_import": "TORCH_DEVICE_BACKEND_AUTOLOAD=0 python -c 'import torch; print(torch.__version__)'",
+    "torch_import": "TORCH_DEVICE_BACKEND_AUTOLOAD=0 python -c 'import torch'",
     "torch_musa_import": "python -c 'import torch, torch_musa; print(torch.musa.is_available(),"
     " torch.musa.device_count())'",
     "torch_musa": "python -c 'import torch, torch_musa; print(torch.musa.is_available(),"

@@ -33,7 +33,7 @@ FIELDS = {
     "tested_kernels": {"architectures", "builds"},
     "bad_kernel": {"build", "driver", "instead"},
 }
-OPTIONAL = {"note", "instead"}
+OPTIONAL = {"note", "instead", "cause", "alone", "before"}
 
 
 def wheel(text: str) -> WheelVersion:
@@ -110,7 +110,7 @@ def _raw(row: object) -> Row:
     plain = {
         name: value.pattern if isinstance(value, re.Pattern) else value
         for name, value in fields.items()
-        if value != ""
+        if value not in {"", None}
     }
     return {**plain, **origin._asdict()}
 

@@ -28,6 +28,8 @@ def quoted(line: MessageLine, meaning: str, fix: str) -> Finding:
 def _row(line: MessageLine) -> Message | None:
     """The meaning of a line; that of the particular text, where several would match."""
     for row in messages():
-        if row.alone.search(line.text) and (not row.before or row.before.search(line.before)):
+        if (row.alone or row.pattern).search(line.text) and (
+            not row.before or row.before.search(line.before)
+        ):
             return row
     return None

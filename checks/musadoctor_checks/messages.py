@@ -417,10 +417,6 @@ def bf16_asked_of_card_without_it(messages: Messages, gpus: Gpus) -> Judgement:
 
     Load models in float16 or float32.
 
-    ## Symptoms
-
-    - an addition or a conversion of bfloat16 tensors fails, their creation does not
-
     ## Sources
 
     torch_musa issues 21 and 122 (2025-12-24); torch_musa source.

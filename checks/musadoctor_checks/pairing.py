@@ -14,7 +14,6 @@ from musadoctor.api import (
     Import,
     Judgement,
     KernelDriver,
-    KernelDriverVersion,
     Layer,
     LoadableLibrary,
     Mcc,
@@ -35,7 +34,6 @@ from musadoctor_checks._messages import by_message
 from musadoctor_checks._exports import exports
 from musadoctor_checks._wheels import reinstall
 from musadoctor_checks.knowledge import (
-    DriverToolkit,
     covers,
     dated,
     driver_toolkit,
@@ -85,20 +83,7 @@ def driver_toolkit_mismatch(kernel_driver: KernelDriver, toolkit: Toolkit) -> Ju
     driver, number = kernel_driver.version, toolkit.version
     table = driver_toolkit()
     row = next((r for r in table if covers(r.driver, driver) and covers(r.toolkit, number)), None)
-    older = _newer_driver_of_older_toolkit(driver, number) if row is None else None
-    if older:
-        yield Finding(
-            f"{kernel_driver} with {toolkit}: already Toolkit {older.toolkit} is known with driver"
-            f" {older.driver} ({older.origin})",
-            where=toolkit.root,
-            fix=Fix(
-                f"Use a Toolkit, or a container image, of the driver's own release; or install the"
-                f" driver of the Toolkit's release ({older.driver} or newer), which every user of"
-                " this host gets",
-                destructive=True,
-            ),
-        )
-    elif row is None:
+    if row is None:
         yield Unknown(
             f"kernel driver {driver} with Toolkit {number}: a pair unknown to musadoctor, whose"
             f" table is of {dated([r.origin for r in table])}"
@@ -113,18 +98,6 @@ def driver_toolkit_mismatch(kernel_driver: KernelDriver, toolkit: Toolkit) -> Ju
                 f" {', '.join(good)}"
             ),
         )
-
-
-def _newer_driver_of_older_toolkit(
-    driver: KernelDriverVersion, toolkit: ToolkitVersion
-) -> DriverToolkit | None:
-    """A Toolkit that is not newer, and was known with a driver of a newer line already."""
-    for row in driver_toolkit():
-        known = KernelDriverVersion.parse(row.driver)
-        of = ToolkitVersion.parse(row.toolkit)
-        if row.works and known and of and of <= toolkit and known.key[:2] > driver.key[:2]:
-            return row
-    return None
 
 
 def _refusals(

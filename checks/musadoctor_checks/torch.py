@@ -231,7 +231,7 @@ def torch_for_other_gpus(
     elif isinstance(gpus, Gpus):
         reason = f"on a host with {gpus}"
     else:
-        if isinstance(gpus, Unknown):
+        if isinstance(gpus, Unknown) and isinstance(torch_musa_build, Unknown):
             yield gpus
         return
     yield Finding(

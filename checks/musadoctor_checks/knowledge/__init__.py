@@ -128,8 +128,9 @@ class Message(NamedTuple):
     origin: Origin
     cause: str
     """The check whose fault it is a sign of; empty where it may be the sign of several."""
-    alone: re.Pattern[str]
-    """What tells the cause in any text of MUSA, not only in a tool's or torch's own answer."""
+    alone: re.Pattern[str] | None
+    """What tells the cause in any text of MUSA, not only in a tool's or torch's own answer;
+    ``None`` where it is ``pattern``."""
     before: re.Pattern[str] | None
     """What has to stand in the lines just above."""
 
@@ -247,7 +248,7 @@ def messages() -> tuple[Message, ...]:
             _text(row, "fix"),
             _origin(row),
             _text(row, "cause"),
-            re.compile(_text(row, "alone") or _text(row, "pattern"), re.IGNORECASE),
+            re.compile(_text(row, "alone"), re.IGNORECASE) if "alone" in row else None,
             re.compile(_text(row, "before"), re.IGNORECASE) if "before" in row else None,
         )
         for row in rows("message")
