@@ -18,7 +18,7 @@ them that it can judge::
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from musadoctor import facts
 from musadoctor.facts import *  # noqa: F403 - the facts are part of this module's contract
@@ -142,7 +142,15 @@ def check(
     aliases: tuple[str, ...] = (),
     said: Said | None = None,
 ) -> Callable[[Callable[..., Judgement]], Check]:
-    """Make a check of a function; see the module's docstring."""
+    """Make a check of a function; see the module's docstring.
+
+    Raises:
+        TypeError: the id, the layer, the severity or the function's signature is none of a check.
+    """
+    if not id.replace("-", "").isalnum():
+        raise TypeError(f"{id!r} is no id of a check: letters, digits and hyphens")
+    if not isinstance(cast("object", layer), Layer) or severity not in SEVERITIES:
+        raise TypeError(f"{id}: expected a Layer and one of {SEVERITIES}: {layer!r}, {severity!r}")
 
     def decorate(function: Callable[..., Judgement]) -> Check:
         needs: dict[str, tuple[type, ...]] = {
@@ -150,6 +158,13 @@ def check(
             for name, annotation in function.__annotations__.items()
             if name != "return"
         }
+        code = function.__code__
+        for name in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+            if not all(isinstance(cast("object", state), type) for state in needs.get(name, ("",))):
+                raise TypeError(
+                    f"{id}: the parameter {name!r} is not annotated with types of facts"
+                    " (a module of checks has no `from __future__ import annotations`)"
+                )
         return Check(id, layer, severity, follows_from, function, aliases, needs, said)
 
     return decorate

@@ -14,6 +14,13 @@ PYTHON_SECONDS = 20.0
 TORCH_SECONDS = 600.0
 """Limit of the torch child on its own; in a report the overall deadline is what counts."""
 
+CONCERNED = (
+    # The kernel's first message tells whether the log still goes back to the start.
+    r"(?i)mtgpu|mtvgpu|mt_peermem|sgpu_km|mthreads|(?:guilty|innocent) lockup"
+    r"|\bxid\b.{0,40}0x0[0-9a-f]{7}\b|module loading is restricted|\bLinux version \d"
+)
+"""Lines of the kernel log that concern the cards, their driver, or a module that was refused."""
+
 
 class Command(NamedTuple):
     """One program with its arguments."""
@@ -29,6 +36,8 @@ class Command(NamedTuple):
     """Variables to set for it."""
     answers: bool = False
     """Gets a private descriptor to answer on; its number becomes the last argument."""
+    keeps: str = ""
+    """A pattern: of its output only the lines that match are let in."""
 
     def __str__(self) -> str:
         return self.key
@@ -61,6 +70,11 @@ def mcc_version(path: str) -> Command:
 def version_query(path: str) -> Command:
     """The numbers, branches and architectures of a Toolkit's components."""
     return _tool(path)
+
+
+def kernel_log() -> Command:
+    """The kernel's messages. What does not concern the cards is private, and never let in."""
+    return _tool("dmesg")._replace(keeps=CONCERNED)
 
 
 def python_child(python: str, source: str) -> Command:

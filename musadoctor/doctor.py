@@ -1,17 +1,19 @@
 """One call from options to a report."""
 
+import sys
 import time
+from contextlib import redirect_stdout
 from typing import NamedTuple
 
 from musadoctor.engine import Progress, diagnose
 from musadoctor.facts.machine import Container
 from musadoctor.facts.python import Python
-from musadoctor.plugins import load, unloaded
+from musadoctor.plugins import load, not_loaded, unloaded
 from musadoctor.probes import PROBES
 from musadoctor.recording import Recorder
 from musadoctor.redact import Redaction
 from musadoctor.report import Report, Result, Vantage, encode, redacted
-from musadoctor.selection import select
+from musadoctor.selection import SelectionError, select
 from musadoctor.system import Failure, Platform, System
 
 
@@ -37,9 +39,21 @@ def examine(system: System, options: Options, progress: Progress | None = None) 
     """
     begun = time.monotonic()
     asked = Recorder(system)
-    loaded = load(plugins=options.plugins)
-    selection = select(loaded.checks, options.select, options.ignore)
-    diagnosis = diagnose(asked, selection.chosen, seconds=options.seconds, progress=progress)
+    # What other people's checks print is no part of a report.
+    with redirect_stdout(sys.stderr):
+        loaded = load(plugins=options.plugins)
+        try:
+            selection = select(loaded.checks, options.select, options.ignore)
+        except SelectionError as error:
+            raise SelectionError(f"{error}{not_loaded(loaded.failures)}") from None
+        diagnosis = diagnose(
+            asked,
+            selection.chosen,
+            seconds=options.seconds,
+            progress=progress,
+            # Asked for like any other, for a folder on PATH that never answers holds it for ever.
+            facts=("container",),
+        )
     ignored = tuple(
         Result(check, "skipped", reason=f"ignored: {reason or 'no reason given'}")
         for check, reason in selection.ignored
@@ -47,7 +61,7 @@ def examine(system: System, options: Options, progress: Progress | None = None) 
     python = diagnosis.facts.get("python")
     report = Report(
         vantage=Vantage(
-            kind=_kind(asked, options),
+            kind=_kind(diagnosis.facts["container"], options),
             host=_host_name(asked),
             python=str(python) if isinstance(python, Python) else None,
             note=options.recording or options.transcript,
@@ -74,12 +88,12 @@ def redaction(system: System) -> Redaction:
     return Redaction(home if isinstance(home, str) else None, _host_name(system))
 
 
-def _kind(system: System, options: Options) -> str:
+def _kind(container: object, options: Options) -> str:
     if options.recording:
         return "recording"
     if options.transcript:
         return "transcript"
-    return "container" if isinstance(PROBES["container"](system), Container) else "host"
+    return "container" if isinstance(container, Container) else "host"
 
 
 def _host_name(system: System) -> str | None:

@@ -5,9 +5,9 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from queue import Empty, SimpleQueue
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
-from musadoctor.api import SAID_NEEDS, SEVERITIES, Check, Finding, Layer, Messages
+from musadoctor.api import SAID_NEEDS, SEVERITIES, Check, Finding, Fix, Layer, Messages
 from musadoctor.facts.base import Absent, Unknown
 from musadoctor.probes import PROBES, Probe
 from musadoctor.report import Bug, Evidence, Result, Status
@@ -187,6 +187,7 @@ def _by_facts(check: Check, facts: Mapping[str, object]) -> Result:
     reasons: dict[Status, list[str]] = {"unknown": [], "skipped": []}
     try:
         for said in check.function(**given):
+            _see_to_form(said)
             if isinstance(said, Finding):
                 findings.append(said)
             else:
@@ -215,6 +216,29 @@ def _by_facts(check: Check, facts: Mapping[str, object]) -> Result:
         return _not_judged(check, given.values())
     evidence = tuple(Evidence(name, str(fact)) for name, fact in given.items())
     return Result(check, "passed", evidence=evidence, seconds=seconds)
+
+
+def _see_to_form(said: object) -> None:
+    """What a check yields goes on to redaction and renderers, which take it to be well-formed.
+
+    Raises:
+        TypeError: it is neither a finding nor a state, or what should be text is none.
+    """
+    texts: list[object] = []
+    if isinstance(said, Finding):
+        texts += said[:2]
+        fix: object = said.fix
+        if isinstance(fix, Fix) and isinstance(cast("object", fix.commands), (tuple, list)):
+            texts += [fix.text, *fix.commands]
+        elif fix is not None:
+            raise TypeError(f"expected Fix(text, (command, ...)), found {fix!r}")
+    elif isinstance(said, (Absent, Unknown)):
+        texts += said
+    else:
+        raise TypeError(f"expected a Finding, Unknown or Absent, found {said!r}")
+    for text in texts:
+        if not isinstance(text, str):
+            raise TypeError(f"expected a text in {said!r}, found {text!r}")
 
 
 def _not_judged(check: Check, states: Iterable[object]) -> Result:

@@ -92,6 +92,7 @@ class Live:
                 | dict(command.environment),
                 answers=command.answers,
                 cancelled=self._cancelled,
+                keeps=command.keeps,
             )
         finally:
             with self._ended:

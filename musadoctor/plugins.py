@@ -69,6 +69,11 @@ def unloaded(failures: Iterable[PluginFailure]) -> tuple[Result, ...]:
     )
 
 
+def not_loaded(failures: Iterable[PluginFailure]) -> str:
+    """A clause for whoever looks for a check in vain; empty where every package was loaded."""
+    return "".join(f"; {f.package} could not be loaded: {f.reason}" for f in failures)
+
+
 def load(*, plugins: bool, path: Iterable[str] | None = None) -> Loaded:
     """The built-in checks, with ``plugins`` also those of other distributions on ``path``."""
     checks = list(_collect(BUILTIN))
@@ -81,9 +86,10 @@ def load(*, plugins: bool, path: Iterable[str] | None = None) -> Loaded:
             reason = f"{type(error).__name__}: {error}"
             failures.append(PluginFailure(package, origin, reason, traceback.format_exc()))
             continue
-        taken = next((check.id for check in found if check.id in owners), None)
+        ids = [check.id for check in found]
+        taken = next((one for one in ids if one in owners or ids.count(one) > 1), None)
         if taken is not None:
-            reason = f"its check {taken!r} has the id of one of {owners[taken]}"
+            reason = f"its check {taken!r} has the id of one of {owners.get(taken, package)}"
             failures.append(PluginFailure(package, origin, reason))
         elif not found:
             failures.append(PluginFailure(package, origin, "no check in any of its modules"))

@@ -16,6 +16,8 @@ from musadoctor.system import Ran
 
 KEPT = 1 << 20
 """Bytes kept of each stream."""
+LINES_KEPT = 200
+"""Lines kept of a program's output where only some are wanted: the first and the last of them."""
 FLOOD = 16 * KEPT
 """Bytes on all streams together after which a program is stopped."""
 TERM_GRACE = 0.3
@@ -46,11 +48,13 @@ def run(
     env: Mapping[str, str],
     answers: bool,
     cancelled: threading.Event,
+    keeps: str = "",
 ) -> Ran:
     """Run ``argv`` for at most ``limit`` seconds, in a session of its own, with no input.
 
     With ``answers`` the program gets a private descriptor, whose number is appended to its
-    arguments. Whatever it leaves behind in its session is killed.
+    arguments. With ``keeps``, a pattern, only the lines of its output that match are kept, and the
+    note says of how many. Whatever it leaves behind in its session is killed.
     """
     begun = time.monotonic()
     pipe: tuple[int, ...] = ()
@@ -83,7 +87,8 @@ def run(
     kept: dict[int, bytearray] = {stream: bytearray() for stream in streams}
     seen, stopped = 0, "interrupted"
     try:
-        seen, stopped = _collect(process, kept, begun + limit, cancelled)
+        most = FLOOD if keeps else KEPT
+        seen, stopped = _collect(process, kept, most, begun + limit, cancelled)
     finally:
         stuck = _end_session(process, asked=bool(stopped))
         process.stdout.close()
@@ -95,7 +100,10 @@ def run(
     status, note = _judge(process.returncode, stopped, stuck, limit)
     if seen > sum(map(len, kept.values())):
         note = f"{note}, cut: {seen} bytes" if note else f"output cut: {seen} bytes"
-    out, err, *answer = map(_printable, kept.values())
+    if keeps:
+        wanted = _wanted(kept[streams[0]], keeps)
+        note = f"{note}, {wanted}" if note else wanted
+    out, err, *answer = (_printable(data[:KEPT]) for data in kept.values())
     seconds = time.monotonic() - begun
     return Ran(status, process.returncode, out, err, "".join(answer), note, seconds)
 
@@ -108,6 +116,7 @@ def _close(descriptors: Sequence[int]) -> None:
 def _collect(
     process: "subprocess.Popen[bytes]",
     kept: Mapping[int, bytearray],
+    most: int,
     end: float,
     cancelled: threading.Event,
 ) -> tuple[int, str]:
@@ -131,18 +140,29 @@ def _collect(
             if ended and not ready:
                 return seen, ""
             for key, _ in ready:
-                seen += _read(selector, key.fd, kept[key.fd])
+                seen += _read(selector, key.fd, kept[key.fd], most)
             if seen > FLOOD:
                 return seen, "flooded"
     return seen, "cancelled"
 
 
-def _read(selector: selectors.BaseSelector, stream: int, kept: bytearray) -> int:
+def _read(selector: selectors.BaseSelector, stream: int, kept: bytearray, most: int) -> int:
     chunk = os.read(stream, 1 << 16)
     if not chunk:
         selector.unregister(stream)
-    kept += chunk[: max(0, KEPT - len(kept))]
+    kept += chunk[: max(0, most - len(kept))]
     return len(chunk)
+
+
+def _wanted(out: bytearray, keeps: str) -> str:
+    """Leave the lines in ``out`` that match, and say how many of how many those are."""
+    pattern = re.compile(keeps.encode())
+    lines = out.splitlines()
+    found = [line for line in lines if pattern.search(line)]
+    if len(found) > LINES_KEPT:
+        found = found[: LINES_KEPT // 2] + found[-LINES_KEPT // 2 :]
+    out[:] = b"".join(line + b"\n" for line in found)
+    return f"{len(found)} of {len(lines)} lines kept"
 
 
 def _end_session(process: "subprocess.Popen[bytes]", *, asked: bool) -> str:

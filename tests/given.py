@@ -9,6 +9,8 @@ from musadoctor.api import (
     Container,
     DeviceNode,
     DeviceNodes,
+    DriverFolder,
+    DriverFolders,
     Environment,
     Gmi,
     GmiCard,
@@ -17,6 +19,7 @@ from musadoctor.api import (
     Import,
     KernelDriver,
     KernelDriverVersion,
+    KernelLog,
     Libraries,
     LoadableLibrary,
     Machine,
@@ -137,6 +140,13 @@ def wheel(*needs: str, number: str = "2.9.1+musa5.2.0") -> TorchMusaBuild:
     return TorchMusaBuild(version, path, version.toolkit, 5, needs, True, f"{path}-2.9.1.dist-info")
 
 
+def driver_folders(*numbers: str) -> DriverFolders:
+    """A folder with the libmusa of each of these releases."""
+    return DriverFolders(
+        tuple(DriverFolder(f"/opt/deps/{n}/lib", ToolkitVersion.parse(n)) for n in numbers)
+    )
+
+
 NODES = DeviceNodes(
     (
         DeviceNode("/dev/mtgpu.0", "mtgpu", 0o660, "render", usable=True),
@@ -168,6 +178,8 @@ HEALTHY: dict[str, object] = {
     "gpus": CARDS,
     "kernel_driver": kernel_driver("3.3.5-server", "3.3.5"),
     "device_nodes": NODES,
+    "kernel_log": KernelLog((), since_start=True),
+    "module_file": Absent("no /lib/modules"),
     "gmi_answer": ToolAnswer("mthreads-gmi", 0, None),
     "gmi": gmi(CARDS),
     "musa_info_answer": ToolAnswer("/usr/local/musa-5.2.0/bin/musaInfo", 0, None),
@@ -183,6 +195,7 @@ HEALTHY: dict[str, object] = {
     "environment": Environment({}, (), ()),
     "user_driver": LIBMUSA,
     "libraries": LIBRARIES,
+    "driver_folders": driver_folders("4.3.5", "5.2.0"),
     "python": PYTHON,
     "torch_musa_build": WHEEL,
     "torch_musa_import": Import("torch_musa", None, 1.0),

@@ -21,6 +21,7 @@ from musadoctor.api import (
     TorchBuild,
     TorchMusa,
     TorchMusaBuild,
+    Triton,
     WheelVersion,
 )
 from musadoctor.versions import DriverApiVersion, ToolkitVersion
@@ -121,6 +122,7 @@ def versionless(tree: Toolkit = TOOLKIT) -> Toolkit:
 
 DEVICES = tuple(device(ordinal) for ordinal in range(8))
 ABOVE: dict[str, object] = {
+    "triton": Triton(version("3.2.0"), f"{SITE}/triton", ("mtgpu",)),
     "toolkit_routes": ToolkitRoutes(
         (route("MUSA_HOME", "5.2.0"), route("loader", "5.2.0"), route("wheel", "5.2.0"))
     ),

@@ -231,6 +231,7 @@ def _tools(host: LiveHost, answers: Answers) -> None:
     outputs = {key: ran["out"] for key, ran in answers["runs"].items() if "out" in ran}
     gmi = "mthreads-gmi"
     host.tool(f"/usr/bin/{gmi}", {"": outputs[gmi], "-q --json": outputs[f"{gmi} -q --json"]})
+    host.tool("/usr/bin/dmesg", {"": f"{outputs['dmesg']}[   11.5] a private line\n"})
     host.tool(f"{TOOLKIT}/bin/mcc", {"--version": outputs["mcc --version"]})
     for name in ("musaInfo", "musa_version_query"):
         host.tool(f"{TOOLKIT}/bin/{name}", {"": outputs[f"{TOOLKIT}/bin/{name}"]})
@@ -287,7 +288,7 @@ def _add_environment(host: LiveHost, interpreter: str, release: str) -> Path:
         f"home = {os.path.dirname(interpreter)}\ninclude-system-site-packages = false\n"
     )
     tag = release.replace("python", "cp").replace(".", "")
-    for name in ("torch", "torch_musa"):
+    for name in ("torch", "torch_musa", "triton"):
         metadata = site / f"{name}-{WHEEL}.dist-info"
         metadata.mkdir()
         (metadata / "METADATA").write_text(
@@ -296,6 +297,9 @@ def _add_environment(host: LiveHost, interpreter: str, release: str) -> Path:
         (metadata / "WHEEL").write_text(
             f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}-{tag}-linux_x86_64\n"
         )
+    (site / "triton" / "backends" / "mtgpu").mkdir(parents=True)
+    # Whoever imports it finds none that works, as torch does where there is no Triton.
+    (site / "triton" / "__init__.py").write_text("raise ImportError('no Triton')\n")
     (site / f"torch_musa-{WHEEL}.dist-info" / "entry_points.txt").write_text(
         "[torch.backends]\ntorch_musa = torch_musa:_autoload\n"
     )
@@ -333,7 +337,7 @@ def add_torch(host: LiveHost, python: str, stand_in: Path) -> LiveHost:
     site = _add_environment(host, interpreter, os.path.basename(os.path.dirname(packages)))
     for name in os.listdir(packages):
         # The vendor's torch comes with an older numpy, and works with none.
-        if not name.startswith(("numpy", "torch-", "torch_musa")):
+        if not name.startswith(("numpy", "torch-", "torch_musa", "triton")):
             (site / name).symlink_to(f"{packages}/{name}")
 
     with open(f"{torch}/version.py", encoding="utf-8") as file:

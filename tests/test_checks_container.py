@@ -1,12 +1,13 @@
 """The checks of a container: what they fire on, stay silent on, and cannot tell."""
 
 import pytest
-from given import CARDS, DOCKER, LIBMUSA, advice, fixes, judged, library, said, skipped
+from given import CARDS, DOCKER, LIBMUSA, advice, fixes, judged, library, said, skipped, unknown
 
 from musadoctor.api import (
     Absent,
     Check,
     Container,
+    ContainerRuntime,
     Environment,
     InjectedFile,
     LoadableLibrary,
@@ -156,3 +157,64 @@ def test_one_container_without_runtime_is_one_cause() -> None:
     first, second = explain([judged(check, **facts) for check in checks])
     assert first.caused_by is None
     assert second.caused_by == "container-without-device-nodes"
+
+
+PROGRAM = "/usr/bin/musa/mthreads-container-runtime"
+DAEMON = "/etc/docker/daemon.json"
+BOUND = ContainerRuntime(DAEMON, None, (("mthreads", PROGRAM),), None, PROGRAM, "ok")
+UNBOUND = BOUND._replace(runtimes=(("runc", "runc"),))
+
+
+@pytest.mark.parametrize(
+    ("runtime", "messages"),
+    [
+        (BOUND, ()),
+        (BOUND._replace(default="mthreads"), ()),
+        (UNBOUND, ()),
+        (UNBOUND._replace(state="missing"), ()),
+        (
+            BOUND._replace(state="missing", default="mthreads"),
+            (f"docker's default runtime mthreads ({DAEMON}) cannot start: {PROGRAM} is not there",),
+        ),
+        (
+            BOUND._replace(state="folder"),
+            (f"docker's runtime mthreads ({DAEMON}) cannot start: {PROGRAM} is no file",),
+        ),
+        (
+            UNBOUND._replace(problem="no JSON: Expecting value", runtimes=()),
+            (f"{DAEMON} is damaged, so docker does not start: no JSON: Expecting value",),
+        ),
+        (
+            UNBOUND._replace(default="mthreads"),
+            (f"docker's default runtime is mthreads, and {DAEMON} does not say what that is",),
+        ),
+    ],
+)
+def test_docker_cannot_start_the_runtime(
+    runtime: ContainerRuntime, messages: tuple[str, ...]
+) -> None:
+    assert said(family.container_runtime_broken, container_runtime=runtime) == messages
+
+
+def test_a_runtime_that_could_not_be_looked_at() -> None:
+    closed = BOUND._replace(state="")
+    reason = unknown(family.container_runtime_broken, container_runtime=closed)
+    assert reason == f"{PROGRAM} could not be looked at"
+
+
+@pytest.mark.parametrize(
+    ("runtime", "fires"),
+    [
+        (BOUND, False),
+        (UNBOUND, True),
+        (UNBOUND._replace(state="missing"), False),
+        (UNBOUND._replace(problem="no JSON"), False),
+        (UNBOUND._replace(default="mthreads"), False),
+    ],
+)
+def test_docker_does_not_know_the_runtime(runtime: ContainerRuntime, *, fires: bool) -> None:
+    check = family.container_runtime_not_bound
+    messages = (f"{PROGRAM} is installed, and {DAEMON} has no runtime mthreads",)
+    assert said(check, container_runtime=runtime) == (messages if fires else ())
+    if fires:
+        assert fixes(check, container_runtime=runtime) == ((family.BIND_RUNTIME,),)

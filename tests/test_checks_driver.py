@@ -30,6 +30,8 @@ from musadoctor.api import (
     DeviceNodes,
     InjectedFile,
     KernelDriver,
+    KernelLog,
+    KernelMessage,
     ToolAnswer,
     Unknown,
 )
@@ -104,6 +106,12 @@ def test_device_nodes_are_missing() -> None:
     cards = gpus(IDLE, S5000)
     (message,) = said(family.device_nodes_missing, device_nodes=NO_NODES, gpus=cards)
     assert message.endswith("bound to no module: MTT S5000 at 0000:10:00.0")
+    lines = ("mtgpu: init", "mtgpu 0000:10:00.0: probe failed", "mtgpu: error -12", "mtgpu: end")
+    log = KernelLog(tuple(KernelMessage(1.0, line) for line in lines), since_start=True)
+    (message,) = said(family.device_nodes_missing, device_nodes=NO_NODES, kernel_log=log)
+    assert message.endswith("is loaded; the kernel log says 'mtgpu: error -12'")
+    (message,) = said(family.device_nodes_missing, device_nodes=NO_NODES, kernel_log=UNSEEN)
+    assert message.endswith("is loaded")
     assert said(family.device_nodes_missing) == ()
     assert "container" in unknown(
         family.device_nodes_missing, device_nodes=NO_NODES, container=DOCKER
@@ -159,10 +167,12 @@ def test_a_container_takes_the_numbers_of_its_hosts_groups() -> None:
     )
 
 
-def test_nodes_of_which_one_can_be_opened_are_in_order() -> None:
+def test_nodes_of_which_some_can_be_opened_are_not_cleared() -> None:
     first, *others = NODES.nodes
-    mixed = NODES._replace(nodes=(first, first._replace(usable=False), *others))
-    assert said(family.device_nodes_not_permitted, device_nodes=mixed) == ()
+    shut = first._replace(path="/dev/mtgpu.9", usable=False)
+    mixed = NODES._replace(nodes=(first, shut, *others))
+    reason = unknown(family.device_nodes_not_permitted, device_nodes=mixed)
+    assert "may not open /dev/mtgpu.9, but " in reason
     assert said(family.device_nodes_not_permitted) == ()
 
 
@@ -201,12 +211,20 @@ def answer(error: str, code: int = 1) -> ToolAnswer:
     ],
 )
 def test_known_errors_of_the_tool(error: str, code: int, meaning: str, command: str) -> None:
-    facts = {"gmi_answer": answer(error, code)}
+    shut = NODES._replace(nodes=tuple(node._replace(usable=False) for node in NODES.nodes))
+    facts = {"gmi_answer": answer(error, code), "device_nodes": shut}
     (message,) = said(family.gmi_reports_error, **facts)
     assert message.startswith(f"mthreads-gmi: {error} (exit code {code}): ")
     assert meaning in message
     assert command in fixes(family.gmi_reports_error, **facts)[0]
     assert said(family.gmi_query_fails, **facts) == ()
+
+
+def test_mtml_that_does_not_start_with_all_rights() -> None:
+    facts = {"gmi_answer": answer("Error: failed to initialize mtml.", 1)}
+    (message,) = said(family.gmi_reports_error, **facts)
+    assert message.endswith(f"missing rights, but {NODES.user} may open all device nodes")
+    assert "right after the module was loaded" in advice(family.gmi_reports_error, **facts)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,19 @@
 """The checks of the environment: what they fire on, stay silent on, and cannot tell."""
 
 import pytest
-from given import CARDS, DOCKER, HEALTHY, MCCL, S80, TOOLKIT, gpus, judged, toolkit
+from given import (
+    CARDS,
+    DOCKER,
+    HEALTHY,
+    MCCL,
+    S80,
+    TOOLKIT,
+    driver_folders,
+    gpus,
+    judged,
+    library,
+    toolkit,
+)
 from given_torch import (
     WHOLE,
     cannot_tell,
@@ -18,7 +30,10 @@ from given_torch import (
 from musadoctor.api import (
     Absent,
     Check,
+    DriverFolder,
+    DriverFolders,
     Environment,
+    LoadableLibrary,
     Route,
     SearchEntry,
     Toolkit,
@@ -51,6 +66,7 @@ def test_what_is_not_set_is_not_judged(check: Check) -> None:
     needs_more = {
         *("musa-path-contradicts-musa-home", "toolkit-generations-mixed"),
         *("toolkit-releases-mixed", "musa-home-unset", "path-without-toolkit"),
+        "driver-folder-of-other-release",
     }
     expected = "unknown" if check.id in needs_more else "passed"
     assert judged(check, **unseen).status == expected
@@ -115,9 +131,9 @@ def test_musa_home_is_right_where_it_leads_to_a_toolkit() -> None:
             BOTH,
             (
                 "Set MUSA_HOME to one of the installed Toolkits: /usr/local/musa-5.2.0,"
-                " /usr/local/musa-4.3.5"
+                " /usr/local/musa-4.3.5; the command takes the one that fits the installed torch_musa"
             ),
-            (),
+            ('eval "$(musadoctor env)"',),
         ),
         (
             "/opt/x",
@@ -221,11 +237,7 @@ def test_routes_are_named() -> None:
         ),
     )
     _, commands, _ = fix(GENERATIONS, toolkit_routes=mixed)
-    assert commands == (
-        "export MUSA_HOME=/usr/local/musa-5.2.0",
-        'export PATH="/usr/local/musa-5.2.0/bin:$PATH"',
-        'export LD_LIBRARY_PATH="/usr/local/musa-5.2.0/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"',
-    )
+    assert commands == ('eval "$(musadoctor env --toolkit 5.2.0)"',)
     _, commands, _ = fix(GENERATIONS, toolkit_routes=mixed, toolkit=Absent("none"))
     assert commands == ()
 
@@ -317,6 +329,46 @@ def test_the_drivers_library_is_put_first() -> None:
     at = environment(STUBBED, EMPTY, DRIVER)
     _, commands, _ = fix(family.toolkit_hides_driver_library, environment=at)
     assert commands == ('export LD_LIBRARY_PATH="/opt/deps/5.2.0/lib:/usr/local/musa/lib"',)
+
+
+def driver_of(number: str) -> LoadableLibrary:
+    return library("libmusa.so.1", f"/opt/deps/{number}/lib")
+
+
+@pytest.mark.parametrize(
+    ("folders", "text", "commands"),
+    [
+        (
+            ("4.3.5", "5.2.0"),
+            "Take the Toolkit's own, in /opt/deps/5.2.0/lib",
+            ('eval "$(musadoctor env --toolkit 5.2.0)"',),
+        ),
+        (
+            ("4.3.5",),
+            "Take /opt/deps/4.3.5/lib out of LD_LIBRARY_PATH, or use the Toolkit 4.3.5",
+            (),
+        ),
+    ],
+)
+def test_the_libmusa_of_another_release(
+    folders: tuple[str, ...], text: str, commands: tuple[str, ...]
+) -> None:
+    check = family.driver_folder_of_other_release
+    known = driver_folders(*folders)
+    given = {"driver_folders": known, "user_driver": driver_of("4.3.5")}
+    assert finds(check, **given) == (
+        (
+            "libmusa.so.1 -> /opt/deps/4.3.5/lib/libmusa.so.1 (by ld.so.cache) is of SDK 4.3.5,"
+            f" in use is {TOOLKIT}"
+        ),
+    )
+    assert fix(check, **given) == (text, commands, False)
+    assert "unknown version" in cannot_tell(check, **given, toolkit=versionless())
+    assert finds(check, **given, toolkit=toolkit("4.3.5")) == ()
+    elsewhere = {**given, "user_driver": driver_of("5.1.0")}
+    assert finds(check, **elsewhere) == ()
+    unnamed = DriverFolders((DriverFolder("/opt/deps/4.3.5/lib", None),))
+    assert finds(check, **{**given, "driver_folders": unnamed}) == ()
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from given import (
     unknown,
 )
 
-from musadoctor.api import Absent, Gpus, PcieLink, Unknown
+from musadoctor.api import Absent, Gpus, KernelLog, KernelMessage, PcieLink, Unknown
 from musadoctor_checks import hardware as family
 
 NO_GPU = Absent("no GPU of vendor 1ed5 among 21 PCI devices in /sys/bus/pci/devices")
@@ -72,6 +72,39 @@ def test_an_unsupported_generation(cards: Gpus, *, fires: bool) -> None:
     messages = said(family.gpu_generation_unsupported, gpus=cards)
     assert bool(messages) is fires
     assert all(message.startswith("MTT S30 at 0000:10:00.0, MTT S30") for message in messages)
+
+
+REFUSAL = "mtgpu 0000:10:00.0: mtgpu_query_dev_info failed (-22)"
+SAYS = f"; the kernel log says {REFUSAL!r}"
+
+
+@pytest.mark.parametrize(
+    ("cards", "message"),
+    [
+        (
+            gpus(S30),
+            (
+                "MTT S30 at 0000:10:00.0: architecture mp_10, which current drivers and torch_musa do"
+                f" not support{SAYS}"
+            ),
+        ),
+        (
+            gpus(S30, S80),
+            f"MTT S30 at 0000:10:00.0: the driver does not take it{SAYS}",
+        ),
+        (
+            gpus(UNKNOWN_CARD),
+            f"{UNKNOWN_CARD._replace(address='0000:10:00.0')}: the driver does not take it{SAYS}",
+        ),
+        (gpus(S80), None),
+    ],
+)
+def test_the_driver_does_not_take_a_card(cards: Gpus, message: str | None) -> None:
+    log = KernelLog((KernelMessage(11.9, REFUSAL),), since_start=True)
+    found = said(family.gpu_generation_unsupported, gpus=cards, kernel_log=log)
+    assert found == ((message,) if message else ())
+    unread = {"gpus": gpus(UNKNOWN_CARD), "kernel_log": UNSEEN}
+    assert said(family.gpu_generation_unsupported, **unread) == ()
 
 
 def test_an_unknown_product() -> None:
@@ -167,16 +200,16 @@ def test_the_iommu_findings_name_what_they_saw_and_how_to_change_it() -> None:
     facts = {"gpus": gpus(S4000, S4000), "machine": host}
     assert said(family.iommu_off, **facts) == (
         (
-            "the boot parameters switch the IOMMU off (intel_iommu=off in /proc/cmdline); with"
-            " 2 x MTT S4000 and 1024 GiB of memory it must be on"
+            "the IOMMU is off (intel_iommu=off in /proc/cmdline); with 2 x MTT S4000 and 1024 GiB"
+            " of memory it must be on"
         ),
     )
     assert "sudo update-grub" in advice(family.iommu_off, **facts)
     host = ALINUX._replace(boot_parameters=ON)
     assert said(family.iommu_on, machine=host) == (
         (
-            "the boot parameters switch the IOMMU on (intel_iommu=on iommu.passthrough=0 in"
-            " /proc/cmdline); with 8 x MTT S5000 it must be off"
+            "the IOMMU is on (intel_iommu=on iommu.passthrough=0 in /proc/cmdline); with"
+            " 8 x MTT S5000 it must be off"
         ),
     )
     assert "grub2-mkconfig" in advice(family.iommu_on, machine=host)
@@ -195,6 +228,29 @@ def test_the_iommu_cannot_always_be_seen(changes: dict[str, object], reason: str
     host = MACHINE._replace(**changes)  # type: ignore[arg-type]
     assert reason in unknown(family.iommu_off, gpus=gpus(S4000), machine=host)
     assert reason in unknown(family.iommu_on, machine=host)
+
+
+@pytest.mark.parametrize(
+    ("boot", "on", "words"),
+    [
+        ((), True, "/sys/kernel/iommu_groups has groups"),
+        ((), False, "/sys/kernel/iommu_groups is empty"),
+        # Asked for, and switched off in the BIOS; switched off for the other maker's processors.
+        (ON, False, "/sys/kernel/iommu_groups is empty, with intel_iommu=on iommu.passthrough=0"),
+        (OFF, True, "/sys/kernel/iommu_groups has groups, with intel_iommu=off in /proc/cmdline"),
+        (Unknown("closed"), True, "/sys/kernel/iommu_groups has groups"),
+    ],
+)
+def test_what_the_kernel_did_outranks_what_it_was_asked(
+    boot: tuple[str, ...] | Unknown, *, on: bool, words: str
+) -> None:
+    host = MACHINE._replace(boot_parameters=boot, iommu=on)
+    off_messages = said(family.iommu_off, gpus=gpus(S4000), machine=host)
+    on_messages = said(family.iommu_on, machine=host)
+    assert (bool(off_messages), bool(on_messages)) == (not on, on)
+    assert all(words in message for message in (*off_messages, *on_messages))
+    guest = host._replace(virtual_machine="KVM")
+    assert "KVM" in unknown(family.iommu_on, machine=guest)
 
 
 def test_the_iommu_rule_needs_the_size_of_the_memory() -> None:

@@ -24,15 +24,20 @@ from given import (
     unknown,
     wheel,
 )
+from given_torch import entry, environment, torch_musa, versionless
 
 from musadoctor.api import (
     Absent,
     ChildFailure,
     Gpus,
+    HiddenLibrary,
     Import,
     Libraries,
+    LoadableLibrary,
+    MissingLibrary,
     ToolAnswer,
     Toolkits,
+    ToolkitVersion,
     Unknown,
 )
 from musadoctor_checks import libraries as family
@@ -43,6 +48,7 @@ NO_TOOLKIT = Absent("no Toolkit in /usr/local")
 FAILED = Import("torch_musa", ChildFailure("import torch_musa", "exception", "ImportError"), None)
 HUNG = Unknown("child:torch: timed out")
 WORKS = HEALTHY["torch_musa_import"]
+WHEEL_LIBRARY = f"{WHEEL.path}/lib/libmusa_python.so.1"
 
 
 def append(folder: str) -> str:
@@ -105,7 +111,9 @@ def test_a_runtime_that_is_found_or_not_there_or_not_missed() -> None:
 def lacking(*sonames: str, **changes: object) -> dict[str, object]:
     """A host whose torch_musa misses these libraries."""
     return {
-        "libraries": LIBRARIES._replace(missing=sonames),
+        "libraries": LIBRARIES._replace(
+            missing=tuple(MissingLibrary(soname, WHEEL_LIBRARY) for soname in sonames)
+        ),
         "torch_musa_import": FAILED,
         **changes,
     }
@@ -225,6 +233,181 @@ def test_an_import_that_works_needs_nothing() -> None:
     facts = lacking("libmudnn.so.2", torch_musa_import=WORKS)
     assert said(family.musa_library_missing, **facts) == ()
     assert said(family.musa_library_missing, torch_musa_import=FAILED) == ()
+
+
+def test_who_needs_what_is_missing() -> None:
+    below = "/usr/local/musa-5.2.0/lib/libmudnn.so.3"
+    facts = lacking()
+    facts["libraries"] = LIBRARIES._replace(missing=(MissingLibrary("libmublas.so.1", below),))
+    assert said(family.musa_library_missing, **facts) == (
+        (
+            f"torch_musa {WHEEL.version} loads {below}, which needs libmublas.so.1, which the loader"
+            " does not find"
+        ),
+    )
+
+
+# What LD_LIBRARY_PATH hides
+
+OLD, NEW, OTHER = "/usr/local/musa-4.3.5/lib", "/usr/local/musa-5.2.0/lib", "/opt/mudnn/lib"
+BUNDLED = f"{WHEEL.path}/lib"
+BOTH = (family.library_path_breaks_wheel, family.library_path_overrides_wheel)
+
+
+def number(folder: str) -> ToolkitVersion | None:
+    return ToolkitVersion.parse(folder.removeprefix("/usr/local/musa-").removesuffix("/lib"))
+
+
+def taken(
+    soname: str, folder: str, own: str = "", asked_by: str = WHEEL_LIBRARY
+) -> LoadableLibrary:
+    """What LD_LIBRARY_PATH gives, and what it hides."""
+    hidden = HiddenLibrary(f"{own}/{soname}", own, number(own)) if own else None
+    return library(soname, folder)._replace(
+        found_by="LD_LIBRARY_PATH",
+        entry=folder,
+        asked_by=asked_by,
+        toolkit=number(folder),
+        hides=hidden,
+    )
+
+
+def searched(*found: LoadableLibrary, **changes: object) -> dict[str, object]:
+    entries = tuple(entry(folder) for folder in dict.fromkeys(lib.entry for lib in found))
+    return {
+        "libraries": Libraries(found, ()),
+        "environment": environment(entry(""), *entries, entry("/usr/lib")),
+        **changes,
+    }
+
+
+@pytest.mark.parametrize(
+    ("library", "unfit", "strange"),
+    [
+        (taken("libmudnn.so.3", OLD, NEW), True, False),
+        (taken("libmudnn.so.3", OLD, BUNDLED), True, False),
+        (taken("libmudnn.so.3", OTHER, BUNDLED)._replace(problem="empty file"), True, False),
+        (taken("libmudnn.so.3", OTHER, BUNDLED), False, True),
+        (taken("libmudnn.so.3", OTHER, NEW), False, True),
+        (taken("libmudnn.so.3", "/usr/local/musa-5.1.0/lib", NEW), False, True),
+        (taken("libmudnn.so.3", "/usr/local/musa-5.1.0/lib", BUNDLED), False, True),
+        # The Toolkit that belongs here.
+        (taken("libmudnn.so.3", NEW, BUNDLED), False, False),
+        (taken("libmudnn.so.3", NEW, NEW), False, False),
+        (taken("libmudnn.so.3", NEW), False, False),
+        (taken("libmudnn.so.3", OLD, NEW, asked_by=f"{NEW}/libmusart.so.5"), False, False),
+    ],
+)
+def test_what_library_path_hides(library: LoadableLibrary, *, unfit: bool, strange: bool) -> None:
+    facts = searched(library)
+    assert [bool(said(check, **facts)) for check in BOTH] == [unfit, strange]
+
+
+def test_an_unfit_library_before_the_wheel_s_own() -> None:
+    facts = searched(taken("libmudnn.so.3", OLD, NEW), taken("libmccl.so.2", OLD, NEW))
+    assert said(family.library_path_breaks_wheel, **facts) == (
+        (
+            f"{OLD} in LD_LIBRARY_PATH comes before torch_musa's own RUNPATH {NEW}: {OLD} gives"
+            f" libmudnn.so.3, libmccl.so.2, not {NEW}; libmudnn.so.3 is unfit: of Toolkit 4.3.5,"
+            " torch_musa is for 5.2.0"
+        ),
+    )
+    assert fixes(family.library_path_breaks_wheel, **facts) == (
+        ('export LD_LIBRARY_PATH="/usr/lib"',),
+    )
+    bundled = searched(taken("libmudnn.so.3", OLD, BUNDLED))
+    (message,) = said(family.library_path_breaks_wheel, **bundled)
+    assert message.endswith("of Toolkit 4.3.5, torch_musa is for 5.x")
+    unstated = bundled | {"torch_musa_build": WHEEL._replace(runtime_major=None)}
+    assert said(family.library_path_breaks_wheel, **unstated) == ()
+
+
+def test_a_folder_that_other_libraries_come_from_stays() -> None:
+    facts = searched(
+        taken("libmudnn.so.3", OTHER, BUNDLED),
+        taken("libmublas.so.1", OTHER),
+        taken("libmufft.so.1", OTHER, asked_by=""),
+        taken("libmusart.so.5", NEW),
+    )
+    assert advice(family.library_path_overrides_wheel, **facts) == (
+        f"Put {BUNDLED} before it, as libmublas.so.1 comes from {OTHER} alone"
+    )
+    assert fixes(family.library_path_overrides_wheel, **facts) == (
+        (f'export LD_LIBRARY_PATH="{BUNDLED}${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}"',),
+    )
+
+
+def test_the_current_folder_in_library_path() -> None:
+    here = taken("libmudnn.so.3", OTHER, BUNDLED)._replace(entry=".")
+    facts = searched(here, environment=environment(entry(""), entry("/usr/lib")))
+    assert fixes(family.library_path_overrides_wheel, **facts) == (
+        ('export LD_LIBRARY_PATH="/usr/lib"',),
+    )
+
+
+@pytest.mark.parametrize("in_use", [NO_TOOLKIT, Unknown("not found out"), versionless()])
+def test_the_toolkit_in_use_may_be_unknown(in_use: object) -> None:
+    unlabelled = WHEEL._replace(built_for=None)
+    facts = searched(taken("libmudnn.so.3", NEW, BUNDLED), torch_musa_build=unlabelled)
+    assert said(family.library_path_overrides_wheel, **facts) == ()
+    assert len(said(family.library_path_overrides_wheel, **facts, toolkit=in_use)) == 1
+
+
+# What is really mapped
+
+
+def running(*mapped: str, **changes: object) -> dict[str, object]:
+    """torch_musa with these files mapped; muDNN is expected in the Toolkit."""
+    mudnn = library("libmudnn.so.3")._replace(asked_by=WHEEL_LIBRARY)
+    lost = (MissingLibrary("libmccl.so.2", WHEEL_LIBRARY),)
+    return {
+        "torch_musa": torch_musa()._replace(mapped=mapped),
+        "libraries": Libraries((mudnn, library("libmufft.so.1")), lost),
+        "environment": environment(),
+        **changes,
+    }
+
+
+@pytest.mark.parametrize(
+    "mapped",
+    [
+        (),
+        (f"{NEW}/libmudnn.so.3",),
+        # Two copies: several-toolkits-mapped says so.
+        (f"{NEW}/libmudnn.so.3", f"{OTHER}/libmudnn.so.3.1"),
+        (f"{OTHER}/libmudnn.so.30", f"{OTHER}/libmudnn_ops.so.3"),
+        # Nothing is known of what nobody asks for.
+        (f"{OTHER}/libmufft.so.1",),
+    ],
+)
+def test_what_is_mapped_as_expected(mapped: tuple[str, ...]) -> None:
+    assert said(family.library_loaded_from_elsewhere, **running(*mapped)) == ()
+
+
+def test_another_file_is_mapped() -> None:
+    facts = running(f"{OTHER}/libmccl.so.2.1", f"{OTHER}/libmudnn.so.3.1")
+    assert said(family.library_loaded_from_elsewhere, **facts) == (
+        (
+            f"libmudnn.so.3 is mapped from {OTHER}/libmudnn.so.3.1, but the loader's rules lead to"
+            f" libmudnn.so.3 -> {NEW}/libmudnn.so.3 (by ld.so.cache)"
+        ),
+        f"libmccl.so.2 is mapped from {OTHER}/libmccl.so.2.1, but the loader's rules find none",
+    )
+    command = "LD_DEBUG=files {} -c 'import torch, torch_musa' 2>&1 | grep -F libmudnn"
+    facts = running(f"{OTHER}/libmudnn.so.3.1")
+    check = family.library_loaded_from_elsewhere
+    assert fixes(check, **facts) == ((command.format("/opt/venv/bin/python"),),)
+    assert advice(check, **facts) == "Something opens it by its path: see who asks for it"
+    facts["python"] = Absent("no python")
+    assert fixes(check, **facts) == ((command.format("python3"),),)
+
+
+def test_a_preloaded_file_is_mapped() -> None:
+    path = f"{OTHER}/libmudnn.so.3"
+    check = family.library_loaded_from_elsewhere
+    preloaded = running(path, environment=environment(LD_PRELOAD=path))
+    assert advice(check, **preloaded) == f"LD_PRELOAD={path} may bring it: see who asks for it"
+    assert "by its path" in advice(check, **running(path, environment=Unknown("lost")))
 
 
 def answer(text: str, error_code: int | None, code: int = 1) -> ToolAnswer:

@@ -47,6 +47,7 @@ from musadoctor.probes.version_query import parse_version_query
 from musadoctor_checks import pairing as family
 
 UNSEEN = Unknown("not found out")
+BOTH = Toolkits((TOOLKIT, toolkit("4.3.5"), toolkit("3.1.0"), versionless()), "/usr/local")
 ALL = [check for check in vars(family).values() if isinstance(check, Check)]
 
 
@@ -65,7 +66,20 @@ def test_a_driver_that_does_not_go_with_the_toolkit() -> None:
     )
     assert "FlagGems issue 6124" in found
     assert "2026-09-21" in found
-    assert fix(check, **given)[0].endswith("known with this driver: 5.2.0, 4.3.6")
+    for toolkits, wheels in (
+        (Toolkits((toolkit("4.3.5"), versionless()), "/usr/local"), Absent("no torch_musa")),
+        (Absent("no Toolkit"), UNSEEN),
+        (BOTH, wheel("2.7.1", 4)),  # the other one is not for this wheel
+    ):
+        text, commands, _ = fix(check, **given, toolkits=toolkits, torch_musa_build=wheels)
+        assert text.endswith("known with this driver: 5.2.0, 4.3.6")
+        assert commands == ()
+    for wheels in (wheel("2.9.1+musa5.2.0", None), wheel("2.9.1", None), UNSEEN):
+        text, commands, _ = fix(check, **given, toolkits=BOTH, torch_musa_build=wheels)
+        assert text == (
+            "Use /usr/local/musa-5.2.0, which is installed too and known with this driver"
+        )
+        assert commands == ('eval "$(musadoctor env --toolkit 5.2.0)"',)
     assert finds(check, **{**given, "toolkit": toolkit("4.3.6")}) == ()
 
 
@@ -203,7 +217,7 @@ def test_a_component_of_another_release(check: Check, fact: ComponentLibrary, be
     own = toolkit("5.2.0", libraries=("libmusart.so.5", f"lib{name}.so.9"))
     text, commands, destructive = fix(check, **{name: taken}, toolkit=own)
     assert text.startswith(f"The loader takes {taken.path} although /usr/local/musa-5.2.0/lib has")
-    assert commands[0] == "export MUSA_HOME=/usr/local/musa-5.2.0"
+    assert commands == ('eval "$(musadoctor env --toolkit 5.2.0)"',)
     assert not destructive
     assert fix(check, **{name: taken})[2]
 
@@ -222,9 +236,6 @@ def test_a_component_of_which_nothing_is_known() -> None:
         assert cannot_tell(check, toolkit=toolkit(number)).endswith("table is of 2026-09-02")
     assert "unknown version" in cannot_tell(check, toolkit=versionless())
     assert "unstated version" in cannot_tell(check, mudnn=MUDNN._replace(version=None))
-
-
-BOTH = Toolkits((TOOLKIT, toolkit("4.3.5"), toolkit("3.1.0"), versionless()), "/usr/local")
 
 
 @pytest.mark.parametrize(
@@ -273,7 +284,7 @@ def test_a_fitting_toolkit_is_offered() -> None:
     given = {"torch_musa_build": wheel("2.7.1", 4), "toolkits": BOTH}
     text, commands, destructive = fix(check, **given)
     assert text == "Use /usr/local/musa-4.3.5, which is installed too"
-    assert commands[0] == "export MUSA_HOME=/usr/local/musa-4.3.5"
+    assert commands == ('eval "$(musadoctor env --toolkit 4.3.5)"',)
     assert not destructive
     for toolkits in (UNSEEN, Toolkits((TOOLKIT,), "/usr/local")):
         text, _, destructive = fix(check, **{**given, "toolkits": toolkits})
@@ -322,6 +333,17 @@ def test_a_wheel_for_another_release(
     tree = toolkit(in_use)
     found = finds(check, torch_musa_build=wheel(number, runtime), toolkit=tree)
     assert found == ((f"{message} ({tree.source})",) if message else ())
+
+
+def test_the_toolkit_of_the_wheel_is_offered() -> None:
+    check = family.torch_musa_for_other_release
+    given = {"torch_musa_build": wheel("2.7.1+musa4.3.5", 4), "toolkit": toolkit("4.3.6")}
+    text, commands, destructive = fix(check, **given, toolkits=BOTH)
+    assert text == "Use /usr/local/musa-4.3.5, which is installed too"
+    assert commands == ('eval "$(musadoctor env --toolkit 4.3.5)"',)
+    assert not destructive
+    for toolkits in (UNSEEN, Toolkits((toolkit("4.3.6"),), "/usr/local")):
+        assert fix(check, **given, toolkits=toolkits)[2]
 
 
 def test_a_wheel_of_which_nothing_is_known() -> None:

@@ -74,9 +74,17 @@ def test_a_toolkit_without_runtime() -> None:
         assert said(family.toolkit_without_runtime, toolkits=installed, **facts) == (expected,)
         assert fixes(family.toolkit_without_runtime, toolkits=installed, **facts) == ((),)
     beside = Toolkits((HALF, TOOLKIT), "/usr/local")
-    assert fixes(family.toolkit_without_runtime, toolkits=beside, **facts) == (
-        exports("/usr/local/musa-5.2.0"),
+    assert fixes(family.toolkit_without_runtime, toolkits=beside, **facts) == (exports(TOOLKIT),)
+
+
+def test_a_toolkit_is_named_by_its_folder_where_it_has_no_number() -> None:
+    tree = TOOLKIT._replace(root="/opt/my $DK", version=None)
+    assert exports(tree) == (
+        "export MUSA_HOME='/opt/my $DK'",
+        """export PATH='/opt/my $DK/bin':"$PATH\"""",
+        """export LD_LIBRARY_PATH='/opt/my $DK/lib'"${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}\"""",
     )
+    assert exports(TOOLKIT) == ('eval "$(musadoctor env --toolkit 5.2.0)"',)
 
 
 def test_a_runtime_elsewhere_does_as_well() -> None:

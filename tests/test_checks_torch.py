@@ -16,7 +16,7 @@ from given_torch import (
     wheel,
 )
 
-from musadoctor.api import Absent, Check, Import, Torch, Unknown
+from musadoctor.api import Absent, Check, Import, Torch, Triton, Unknown
 from musadoctor_checks import torch as family
 
 UNSEEN = Unknown("not found out")
@@ -337,3 +337,49 @@ def test_torch_from_elsewhere() -> None:
     assert message == (
         f"torch 2.9.1 is imported from /src/torch/__init__.py, but {build.path} holds torch 2.9.1"
     )
+
+
+TRITON = Triton(None, f"{SITE}/triton", ("mtgpu",))
+
+
+@pytest.mark.parametrize(
+    ("back_ends", "fires"),
+    [
+        (("mtgpu",), False),
+        (("amd", "mtgpu", "nvidia"), False),
+        (("amd", "nvidia"), True),
+        (("nvidia",), True),
+    ],
+)
+def test_a_triton_that_cannot_compile_for_the_cards(
+    back_ends: tuple[str, ...], *, fires: bool
+) -> None:
+    check = family.triton_without_musa
+    found = finds(check, triton=TRITON._replace(backends=back_ends))
+    message = (
+        f"triton of unknown version, back ends: {', '.join(back_ends)}, so it is a stock build"
+        f" without mtgpu ({SITE}/triton)"
+    )
+    assert found == ((message,) if fires else ())
+    if fires:
+        _, commands, destructive = fix(check, triton=TRITON._replace(backends=back_ends))
+        assert destructive
+        assert commands == ("/opt/venv/bin/python -m pip uninstall triton",)
+
+
+def test_a_triton_of_which_it_cannot_be_told() -> None:
+    check = family.triton_without_musa
+    assert "no folder backends" in cannot_tell(check, triton=TRITON._replace(backends=()))
+    other = TRITON._replace(backends=("amd", "musa"))
+    assert "what musa is for" in cannot_tell(check, triton=other)
+    assert skips(check, torch_musa_build=NO_MUSA)
+
+
+def test_no_triton() -> None:
+    check = family.triton_missing
+    none = Absent("triton is not installed for /opt/venv/bin/python")
+    assert finds(check, triton=none, torch_musa_build=wheel("2.9.1")) == (
+        f"{none}, beside torch_musa 2.9.1",
+    )
+    assert skips(check, triton=none, torch_musa_build=NO_MUSA)
+    assert skips(family.triton_without_musa, triton=none)

@@ -1,7 +1,7 @@
 """The checks of torch_musa: what they fire on, stay silent on, and cannot tell."""
 
 import pytest
-from given import CARDS, DOCKER, S5000, TOOLKIT, gpus, judged, toolkit
+from given import CARDS, DOCKER, S5000, TOOLKIT, gpus, judged, library, toolkit
 from given_torch import (
     DEVICES,
     NOT_TRIED,
@@ -23,6 +23,7 @@ from musadoctor.api import (
     Absent,
     Check,
     ChildFailure,
+    Libraries,
     MusaDevice,
     Toolkits,
     TorchMusa,
@@ -379,6 +380,44 @@ def test_copies_are_seen_without_toolkits() -> None:
     fact = torch_musa(*DEVICES)._replace(mapped=twice)
     none = Absent("no Toolkit in /usr/local")
     assert finds(family.several_toolkits_mapped, torch_musa=fact, toolkits=none)
+
+
+ASKED = tuple(
+    library(name, folder)._replace(asked_by="/site/torch_musa/lib/libmusa_python.so.1")
+    for name, folder in (
+        ("libmusart.so.5", "/usr/local/musa-5.2.0/lib"),
+        ("libmudnn.so.3", "/usr/local/musa-4.3.5/lib"),
+    )
+)
+
+
+@pytest.mark.parametrize("tried", [Absent("import torch_musa failed"), Unknown("hangs")])
+def test_several_toolkits_would_be_mapped(tried: object) -> None:
+    facts = {"torch_musa": tried, "toolkits": BOTH}
+    mixed = f"{ASKED[0].real_path}, {ASKED[1].real_path}"
+    check = family.several_toolkits_mapped
+    assert finds(check, libraries=Libraries(ASKED, ()), **facts) == (
+        f"by the loader's rules torch_musa maps at the same time: {mixed}",
+    )
+    assert finds(check, libraries=Libraries(ASKED[:1], ()), **facts) == ()
+    damaged = (ASKED[0], ASKED[1]._replace(problem="empty file"))
+    assert finds(check, libraries=Libraries(damaged, ()), **facts) == ()
+    for nothing in (Libraries((library("libmusa.so.1"),), ()), Absent("none"), Unknown("lost")):
+        result = judged(check, libraries=nothing, **facts)
+        assert (result.status, result.reason) == (
+            ("skipped" if isinstance(tried, Absent) else "unknown"),
+            str(tried),
+        )
+
+
+def test_what_is_mapped_settles_it() -> None:
+    """The rules are asked where nothing was mapped, or nothing tells what was."""
+    facts = {"libraries": Libraries(ASKED, ()), "toolkits": BOTH}
+    check = family.several_toolkits_mapped
+    fact = torch_musa(*DEVICES)
+    one = fact._replace(mapped=(ASKED[0].real_path,))
+    assert finds(check, torch_musa=one, **facts) == ()
+    assert len(finds(check, torch_musa=fact, **facts)) == 1
 
 
 def test_a_later_step_fails() -> None:

@@ -111,7 +111,28 @@ def test_wrong_use_is_one_sentence(recordings: Path, arguments: list[str], sente
     assert done.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("arguments", [["--nope"], ["--timeout", "0"], ["--format", "yaml"], ["x"]])
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["--python", "/x", "capture", "-o", "x.json"], "--python"),
+        (["--json", "list"], "--json"),
+        (["--no-plugins", "explain", "no-gpu"], "--no-plugins"),
+        (["--recording", "s5000-4.3.5.json", "--python", "/x"], "--python"),
+        (["--recording", "s5000-4.3.5.json", "--timeout", "5"], "--timeout"),
+    ],
+)
+def test_an_option_without_effect_is_refused(
+    recordings: Path, arguments: list[str], option: str
+) -> None:
+    done = musadoctor(*arguments, cwd=recordings)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith(f"musadoctor: {option} ")
+    assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--nope"], ["--timeout", "0"], ["--timeout", "nan"], ["--format", "yaml"], ["x"]]
+)
 def test_wrong_options_are_wrong_use(arguments: list[str]) -> None:
     done = musadoctor(*arguments)
     assert (done.code, done.out) == (2, "")
@@ -210,9 +231,10 @@ def test_list_and_explain() -> None:
     assert "\nhardware\n" in listed.out
     rows = json.loads(musadoctor("list", "--json", "--no-plugins").out)
     assert {row["id"] for row in rows} >= {"no-gpu", "driver-not-loaded", "torch-missing"}
-    page = musadoctor("explain", "no-gpu")
-    assert page.code == 0
-    assert page.out.startswith("# no-gpu\n")
+    for id in ("no-gpu", "plugin-broken"):
+        page = musadoctor("explain", id)
+        assert page.code == 0
+        assert page.out.startswith(f"# {id}\n")
 
 
 def test_completion_knows_the_checks() -> None:
@@ -252,17 +274,22 @@ def alive(pids: Path) -> list[int]:
     return found
 
 
-def test_ctrl_c_ends_at_once_and_leaves_nothing(stuck: tuple[dict[str, str], Path]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_an_interruption_ends_at_once_and_leaves_nothing(
+    stuck: tuple[dict[str, str], Path], more: list[str], number: signal.Signals
+) -> None:
     environment, pids = stuck
     process = subprocess.Popen(
-        [sys.executable, "-m", "musadoctor", "--select", "driver"],
+        [sys.executable, "-m", "musadoctor", "--select", "driver", *more],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         env={**ENVIRONMENT, **environment},
     )
     while not pids.exists() or len(pids.read_text().split()) < 2:
+        assert process.poll() is None, process.communicate()
         time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     begun = time.monotonic()
     _, said = process.communicate(timeout=10)
     assert process.returncode == 130
@@ -281,6 +308,20 @@ def test_a_tool_that_hangs_costs_the_limit_and_a_second(stuck: tuple[dict[str, s
     assert re.search(r"no answer in (1\.\d+|2) s, killed", report["facts"]["gmi"]["unknown"])
     assert report["bugs"] == []
     assert alive(pids) == []
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize("arguments", ["--json", "", "list", "explain no-gpu"])
+def test_a_stream_that_is_closed_is_written_to_in_vain(
+    recordings: Path, arguments: str, closed: str
+) -> None:
+    """The exit code is the report's, and nothing is called a bug."""
+    source = "" if "no-gpu" in arguments or arguments == "list" else "--recording cuda-torch.json"
+    shell = f"{sys.executable} -m musadoctor {source} {arguments} {closed}"
+    done = subprocess.run(
+        ["sh", "-c", shell], cwd=recordings, env=ENVIRONMENT, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (1 if source else 0, b"")
 
 
 def test_our_own_fault_is_said_to_be_ours(recordings: Path, tmp_path: Path) -> None:
@@ -359,3 +400,27 @@ def test_what_a_start_loads(arguments: list[str], unwanted: set[str]) -> None:
     )
     assert "musadoctor.__main__" in done.stderr
     assert unwanted.isdisjoint(done.stderr.split())
+
+
+PRINTING = '''
+from musadoctor.api import Gpus, Absent, Judgement, Layer, check
+
+print("loading")
+
+@check("chatty", layer=Layer.HARDWARE, severity="note")
+def chatty(gpus: Gpus | Absent) -> Judgement:
+    """Talks."""
+    print("judging")
+    yield from ()
+'''
+
+
+def test_a_check_that_prints_is_no_part_of_the_report(recordings: Path, tmp_path: Path) -> None:
+    (tmp_path / "chatty_checks.py").write_text(PRINTING)
+    dist = tmp_path / "chatty-1.0.dist-info"
+    dist.mkdir()
+    (dist / "entry_points.txt").write_text("[musadoctor.checks]\nchatty = chatty_checks\n")
+    arguments = ("--json", "--recording", "s5000-4.3.5.json")
+    done = musadoctor(*arguments, cwd=recordings, environment={"PYTHONPATH": str(tmp_path)})
+    assert "chatty" in {result["id"] for result in json.loads(done.out)["results"]}
+    assert done.err == "loading\njudging\n"

@@ -2,10 +2,12 @@
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support import sample
 
 import musadoctor
 from musadoctor import commands
@@ -26,6 +28,7 @@ BUILDERS = {
     "musa_info": ("{}",),
     "mcc_version": ("{}", "--version"),
     "version_query": ("{}",),
+    "kernel_log": ("dmesg",),
     "python_child": ("{}", "-B", "-c", "SOURCE"),
     "torch_child": ("{}", "-B", "-c", "SOURCE"),
 }
@@ -33,8 +36,9 @@ CHILDREN = {"python_child": "child:python", "torch_child": "child:torch"}
 
 
 def built(name: str) -> Command:
-    more = ["SOURCE"] if name in CHILDREN else []
-    command = getattr(commands, name)("PROGRAM", *more)
+    build = getattr(commands, name)
+    more = {"program": "PROGRAM", "path": "PROGRAM", "python": "PROGRAM", "source": "SOURCE"}
+    command = build(*(more[parameter] for parameter in inspect.signature(build).parameters))
     assert isinstance(command, Command)
     return command
 
@@ -59,6 +63,29 @@ def test_what_is_run(name: str) -> None:
     autoload = (("TORCH_DEVICE_BACKEND_AUTOLOAD", "0"),)
     assert command.environment == (autoload if name == "torch_child" else ())
     assert 0 < command.seconds <= 600
+
+
+def test_of_the_kernel_log_only_what_concerns_the_cards_is_let_in() -> None:
+    assert {name for name in BUILDERS if built(name).keeps} == {"kernel_log"}
+    pattern = re.compile(built("kernel_log").keeps)
+    lines = [
+        "[    0.000000] Linux version 5.15.0-105-generic (buildd@lcy02) (gcc 11.4.0)",
+        "[   11.402817] mtgpu: loading out-of-tree module taints kernel.",
+        *sample("dmesg-mtgpu-lockup.txt").splitlines(),
+        "[   12.0] MTGPU:(Error): 812: XID 0x07000001",
+        "[   12.0] XID: 0x02000007 card 0",
+        "Lockdown: modprobe: unsigned module loading is restricted; see man kernel_lockdown.7",
+        "mtgpu: Loading of module with unavailable key is rejected",
+    ]
+    assert all(map(pattern.search, lines))
+    private = [
+        "[    0.000000] Command line: BOOT_IMAGE=/vmlinuz root=UUID=1234 password=x",
+        "[    1.0] DMI: Inspur NF5468, BIOS 4.0",
+        "[   12.0] NVRM: Xid (PCI:0000:01:00): 13, Graphics SM Warp Exception: ESR 0x505730=0x1",
+        "[   12.0] usb 1-1: SerialNumber: 0123",
+        "[   12.0] Out of memory: Killed process 1 (secret)",
+    ]
+    assert not any(map(pattern.search, private))
 
 
 @pytest.mark.parametrize("name", BUILDERS)
@@ -156,7 +183,9 @@ EXPECTED = {
     },
     "musadoctor/commands.py": {"Command()"},
     # What the user names: the file to write, the recording to read.
-    "musadoctor/cli/shared.py": {"part.open", "part.unlink"},
+    # And how it is ended, and standard streams that were closed.
+    "musadoctor/cli/shared.py": {"output.resolve", "part.open", "part.unlink", "signal"},
+    "musadoctor/cli/__init__.py": {"os.open"},
     "musadoctor/recording.py": {"open()"},
     # Our own installation.
     "musadoctor/plugins.py": {"importlib.import_module", "open()", "os.listdir"},

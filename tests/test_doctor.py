@@ -1,14 +1,19 @@
 """From options to a report: the vantage, what is ignored, what is kept private."""
 
 import json
+import threading
+from pathlib import Path
 
+import pytest
 from recorded import recorded, whole
 from support import host
 
 from musadoctor.doctor import Options, capture_answers, examine, redaction
-from musadoctor.recording import Recording
+from musadoctor.recording import Recorder, Recording
 from musadoctor.render import json as json_renderer
-from musadoctor.system import Failure
+from musadoctor.report import Report
+from musadoctor.selection import SelectionError
+from musadoctor.system import Failure, Found
 
 PLAIN = Options(plugins=False)
 
@@ -38,6 +43,44 @@ def named() -> Recording:
 def test_the_host_is_named_only_on_request() -> None:
     assert examine(named(), PLAIN).vantage.host is None
     assert examine(named(), PLAIN._replace(redact=False)).vantage.host == "gpu07"
+
+
+class Stuck(Recorder):
+    """A machine with a folder on PATH that does not answer before the test is over."""
+
+    over = threading.Event()
+
+    def find(self, name: str) -> Found | Failure:
+        self.over.wait()
+        return Failure("error", name)
+
+
+def test_a_path_that_never_answers_does_not_keep_the_report() -> None:
+    """A container's driver files are looked for on PATH, also where no check asks for them."""
+    made: list[Report] = []
+    options = PLAIN._replace(select=("no-gpu",), seconds=0.2)
+    stuck = Stuck(recorded("container-not-injected"))
+    worker = threading.Thread(target=lambda: made.append(examine(stuck, options)), daemon=True)
+    worker.start()
+    worker.join(10)
+    stuck.over.set()
+    (report,) = made
+    assert report.vantage.kind == "host"
+    assert [result.status for result in report.results] == ["passed"]
+    assert report.facts["container"] == {"unknown": "container: no answer in 0 s"}
+
+
+def test_a_check_of_a_package_that_is_broken_is_not_just_unknown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "acme-1.0.dist-info").mkdir()
+    entry = tmp_path / "acme-1.0.dist-info" / "entry_points.txt"
+    entry.write_text("[musadoctor.checks]\nacme = acme_not_there\n")
+    with pytest.raises(SelectionError, match=r"; acme_not_there could not be loaded: ModuleNot"):
+        examine(recorded("no-gpu"), Options(select=("acme-check",)))
+    with pytest.raises(SelectionError, match=r"\(see musadoctor list\)$"):
+        examine(recorded("no-gpu"), PLAIN._replace(select=("acme-check",)))
 
 
 def test_a_machine_that_says_nothing_of_itself() -> None:

@@ -3,11 +3,23 @@
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from support import host
 
-from musadoctor.api import Absent, Check, Finding, Gpus, Judgement, Layer, Severity, Unknown, check
+from musadoctor.api import (
+    Absent,
+    Check,
+    Finding,
+    Fix,
+    Gpus,
+    Judgement,
+    Layer,
+    Severity,
+    Unknown,
+    check,
+)
 from musadoctor.api import Machine as MachineFact
 from musadoctor.engine import diagnose, explain, judge
 from musadoctor.report import Evidence, Result
@@ -116,6 +128,33 @@ def test_judge(subject: Check, facts: dict[str, object], status: str, reason: st
     result = judge(subject, facts)
     assert (result.status, result.reason) == (status, reason)
     assert bool(result.traceback) == (subject.id in {"crashes", "finds-then-exits"})
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("a text", None, 3, ("a", "b")),
+        *(Unknown(3), Absent(None)),  # type: ignore[arg-type]
+        *(Finding(7), Finding("x", where=Path("/a"))),  # type: ignore[arg-type]
+        *(Finding("x", fix="do it"), Finding("x", fix=Fix("x", "pip"))),  # type: ignore[arg-type]
+        *(Finding("x", fix=Fix(None)), Finding("x", fix=Fix("x", (1,)))),  # type: ignore[arg-type]
+    ],
+    ids=repr,
+)
+def test_what_is_no_judgement_is_the_check_s_own_fault(said: object) -> None:
+    """No renderer and no redaction ever sees it, and all else that was found is kept."""
+
+    @check("malformed", layer=Layer.DRIVER, severity="error")
+    def malformed(gpus: Gpus) -> Judgement:
+        """Yields what it may not."""
+        yield Finding("well-formed", fix=Fix("x", ["a"]))  # type: ignore[arg-type]
+        yield said  # type: ignore[misc]
+
+    result = judge(malformed, {"gpus": GPUS})
+    assert [finding.message for finding in result.findings] == ["well-formed"]
+    assert result.reason.startswith(
+        f"a bug in {__name__}: the check itself failed with TypeError: expected "
+    )
 
 
 def test_a_passed_check_shows_its_facts() -> None:

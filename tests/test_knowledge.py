@@ -32,6 +32,8 @@ FIELDS = {
     "message": {"pattern", "meaning", "fix"},
     "tested_kernels": {"architectures", "builds"},
     "bad_kernel": {"build", "driver", "instead"},
+    "refusal": {"pattern", "kind", "meaning", "fix"},
+    "xid": {"code", "meaning"},
 }
 OPTIONAL = {"note", "instead", "cause", "alone", "before"}
 
@@ -78,6 +80,8 @@ def test_no_row_is_there_twice() -> None:
         "wheel_python": ("python",),
         "alloc_conf_key": ("key",),
         "message": ("pattern",),
+        "refusal": ("pattern",),
+        "xid": ("code",),
     }
     for table, names in keys.items():
         found: list[tuple[object, ...]] = [tuple(row[n] for n in names) for row in rows(table)]
@@ -95,6 +99,8 @@ def test_typed_rows_are_the_raw_rows() -> None:
         "numpy_1": knowledge.numpy_1,
         "alloc_conf_key": knowledge.alloc_conf_keys,
         "message": knowledge.messages,
+        "refusal": knowledge.refusals,
+        "xid": knowledge.xids,
     }
     for table, load in loaders.items():
         typed = load()

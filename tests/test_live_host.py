@@ -86,6 +86,12 @@ def test_each_layer_was_read_off_the_live_host(examined: Examined) -> None:
     assert [node["path"] for node in facts["device_nodes"]["nodes"]] == [
         f"/dev/mtgpu.{index}" for index in range(CARDS)
     ]
+    log = facts["kernel_log"]
+    assert [line["text"] for line in log["messages"]] == [
+        "mtgpu: loading out-of-tree module taints kernel."
+    ]
+    assert facts["machine"]["iommu"] is False
+    assert facts["triton"]["backends"] == ["mtgpu"]
     assert facts["user_driver"]["found_by"] == "ld.so.cache"
     assert facts["toolkit"]["root"] == TOOLKIT
     assert facts["torch_musa"]["device_count"] == CARDS
@@ -106,6 +112,7 @@ def test_a_report_runs_each_program_once_and_loads_nothing_of_the_vendor(
     wanted = [
         "/usr/bin/mthreads-gmi",
         "/usr/bin/mthreads-gmi -q --json",
+        "/usr/bin/dmesg",
         "/usr/local/musa/bin/mcc --version",
         f"{TOOLKIT}/bin/musaInfo",
         f"{TOOLKIT}/bin/musa_version_query",
@@ -123,6 +130,7 @@ def test_a_capture_tells_elsewhere_what_was_seen_here(
     recording = tmp_path / "host.json"
     captured = healthy.musadoctor("capture", "-o", str(recording))
     assert (captured.code, captured.err) == (0, ""), captured
+    assert "private line" not in recording.read_text()
     # Outside there is neither a card nor a Toolkit.
     command = (sys.executable, "-m", "musadoctor", "--json", "--recording", str(recording))
     done = run(command, {"PATH": "/usr/bin:/bin"})

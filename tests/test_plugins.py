@@ -84,6 +84,27 @@ def test_checks_in_the_package_itself_and_imported_ones_count_once(site: Path) -
             {"rack": CHECK.format(id="driver-not-loaded")},
             "its check 'driver-not-loaded' has the id of one of musadoctor_checks",
         ),
+        (
+            {"rack": CHECK.format(id="twice"), "shelf": CHECK.format(id="twice")},
+            "its check 'twice' has the id of one of acme_checks",
+        ),
+        (
+            {"rack": "from __future__ import annotations\n" + CHECK.format(id="late")},
+            "TypeError: late: the parameter 'gpus' is not annotated with types of facts",
+        ),
+        (
+            {"rack": CHECK.format(id="bare").replace(": Gpus", "")},
+            "TypeError: bare: the parameter 'gpus' is not annotated with types of facts",
+        ),
+        ({"rack": CHECK.format(id="a, b")}, "TypeError: 'a, b' is no id of a check"),
+        (
+            {"rack": CHECK.format(id="grave").replace('"note"', '"fatal"')},
+            "TypeError: grave: expected a Layer and one of ('error', 'warning', 'note'): ",
+        ),
+        (
+            {"rack": CHECK.format(id="low").replace("Layer.HARDWARE", "'hardware'")},
+            "TypeError: low: expected a Layer and one of ",
+        ),
     ],
 )
 def test_a_broken_package_is_shown_and_takes_nothing_with_it(

@@ -10,16 +10,36 @@ from typing import Any
 import pytest
 from support import LINUX, file, folder, host
 
-from musadoctor.facts import Absent, Libraries, LoadableLibrary, Unknown
+from musadoctor.facts import (
+    Absent,
+    HiddenLibrary,
+    Libraries,
+    LoadableLibrary,
+    MissingLibrary,
+    Unknown,
+)
 from musadoctor.live import Live
 from musadoctor.probes.libraries import libraries, preferred, user_driver
 from musadoctor.recording import Recorder
-from musadoctor.system import DAMAGED, ERROR, NOT_ALLOWED, NOT_THERE, Elf, Failure, Ran, Stat
+from musadoctor.system import (
+    DAMAGED,
+    ERROR,
+    NOT_ALLOWED,
+    NOT_THERE,
+    UNRECORDED,
+    Elf,
+    Failure,
+    Ran,
+    Stat,
+)
+from musadoctor.versions import ToolkitVersion
 
 DEFAULT = "/usr/lib/x86_64-linux-gnu"
 PREFIX = "/env"
 SITE = "/env/site"
 EMPTY = "empty file"
+EXTENSION = f"{SITE}/torch_musa/_MUSAC.so"
+INTERPRETER = "/env/bin/python3.10"
 Content = str | Elf | Failure | Stat
 Folders = Mapping[str, Mapping[str, Content]]
 Tables = dict[str, Any]
@@ -70,7 +90,7 @@ def loader(
         tables["runs"]["child:python"] = Ran("ok", 0, answer=json.dumps(answer))
         tables["folders"][SITE] = ("torch_musa", "torch_musa-2.9.1.dist-info")
         tables["folders"][f"{SITE}/torch_musa"] = ("__init__.py", "_MUSAC.so")
-        tables["libraries"][f"{SITE}/torch_musa/_MUSAC.so"] = elf("_MUSAC.so", *needs)
+        tables["libraries"][EXTENSION] = elf("_MUSAC.so", *needs)
     for table, answers in (more or {}).items():
         tables[table] |= answers
     return host(**tables)
@@ -85,7 +105,8 @@ def found(system: Recorder) -> tuple[LoadableLibrary, ...]:
 def missing(system: Recorder) -> tuple[str, ...]:
     known = libraries(system)
     assert isinstance(known, Libraries)
-    return known.missing
+    assert {lib.asked_by for lib in known.missing} <= {EXTENSION}
+    return tuple(lib.soname for lib in known.missing)
 
 
 MUSA = elf("libmusa.so.1")
@@ -109,9 +130,12 @@ def test_each_soname_once_under_the_name_that_is_asked_for() -> None:
             "/m/lib/libmusart.so.5.2.0",
             "LD_LIBRARY_PATH",
             None,
+            "/m/lib",
         ),
         *(
-            LoadableLibrary(name, f"/m/lib/{name}", f"/m/lib/{name}", "LD_LIBRARY_PATH", None)
+            LoadableLibrary(
+                name, f"/m/lib/{name}", f"/m/lib/{name}", "LD_LIBRARY_PATH", None, "/m/lib"
+            )
             for name in ("libmupti.so.0.9", "libsrv_um_MUSA.so")
         ),
     )
@@ -261,17 +285,24 @@ def test_needs_that_are_there_are_not_missing() -> None:
         TREE,
         {
             DEFAULT: {"libmpi.so.40": elf("libmpi.so.40")},
-            f"{PREFIX}/lib": {"libmkl_core.so.2": elf("libmkl_core.so.2")},
+            f"{PREFIX}/bin/../lib": {"libmkl_core.so.2": elf("libmkl_core.so.2")},
         },
         search="/m/lib",
         needs=NEEDS,
+        more={
+            # As conda builds it.
+            "stats": {LINUX.own_python: file(real=INTERPRETER)},
+            "libraries": {INTERPRETER: Elf("x86_64", None, (), ("$ORIGIN/../lib",), ())},
+        },
     )
     assert missing(system) == ("libmccl.so.2",)
     assert all(lib.soname != "libmpi.so.40" for lib in found(system))
 
 
 def test_only_missing_libraries() -> None:
-    assert libraries(loader(needs=("libmusart.so.5",))) == Libraries((), ("libmusart.so.5",))
+    assert libraries(loader(needs=("libmusart.so.5",))) == Libraries(
+        (), (MissingLibrary("libmusart.so.5", EXTENSION),)
+    )
 
 
 def test_a_name_that_only_torch_musa_asks_for() -> None:
@@ -279,7 +310,117 @@ def test_a_name_that_only_torch_musa_asks_for() -> None:
     linked: Folders = {"/a": {"libmusa.so.1": MUSA, "libmusa.so.4": "libmusa.so.1"}}
     assert [lib.soname for lib in found(loader(linked, search="/a"))] == ["libmusa.so.1"]
     asked = found(loader(linked, search="/a", needs=("libmusa.so.4",)))
-    assert [lib.soname for lib in asked] == ["libmusa.so.1", "libmusa.so.4"]
+    assert [(lib.soname, lib.asked_by) for lib in asked] == [
+        ("libmusa.so.4", EXTENSION),
+        ("libmusa.so.1", ""),
+    ]
+
+
+# Who asks
+
+WHEEL_LIB = f"{SITE}/torch_musa/lib"
+OLD, NEW = "/usr/local/musa-4.3.5/lib", "/usr/local/musa-5.2.0/lib"
+MUDNN = {"libmudnn.so.3": elf("libmudnn.so.3", "libmublas.so.1")}
+
+
+def asking(*needs: str, rpath: tuple[str, ...] = (), runpath: tuple[str, ...] = ()) -> Tables:
+    """A library of torch_musa's that its extension module needs, with folders of its own."""
+    name = "libmusa_python.so"
+    return {
+        "folders": {WHEEL_LIB: (name,)},
+        "libraries": {
+            EXTENSION: Elf("x86_64", None, (name,), (), ("$ORIGIN/lib",)),
+            f"{WHEEL_LIB}/{name}": Elf("x86_64", name, needs, rpath, runpath),
+        },
+    }
+
+
+def test_what_a_library_finds_by_its_own_folders() -> None:
+    system = loader(
+        {NEW: MUDNN}, needs=("x",), more=asking("libmudnn.so.3", runpath=("/gone", NEW))
+    )
+    known = libraries(system)
+    assert isinstance(known, Libraries)
+    (mudnn,) = known.found
+    assert (mudnn.path, mudnn.found_by, mudnn.entry) == (f"{NEW}/libmudnn.so.3", "RUNPATH", NEW)
+    assert mudnn.asked_by == f"{WHEEL_LIB}/libmusa_python.so"
+    assert str(mudnn.toolkit) == "5.2.0"
+    assert str(mudnn) == f"libmudnn.so.3 -> {NEW}/libmudnn.so.3 (by RUNPATH {NEW})"
+    # What the library itself needs, its asker's RUNPATH does not help with.
+    assert known.missing == (MissingLibrary("libmublas.so.1", f"{NEW}/libmudnn.so.3"),)
+    assert str(known) == "1 MUSA libraries on the loader's path, 1 of them for torch_musa"
+
+
+def test_an_rpath_comes_before_and_serves_all_below() -> None:
+    blas = {"libmublas.so.1": elf("libmublas.so.1")}
+    system = loader(
+        {NEW: {**MUDNN, **blas}, OLD: {**MUDNN, **blas}},
+        search=OLD,
+        needs=("x",),
+        more=asking("libmudnn.so.3", rpath=(NEW,)),
+    )
+    assert [(lib.path, lib.found_by, lib.hides) for lib in found(system)] == [
+        (f"{NEW}/libmudnn.so.3", "RPATH", None),
+        (f"{NEW}/libmublas.so.1", "RPATH", None),
+    ]
+
+
+def test_what_library_path_hides() -> None:
+    system = loader(
+        {NEW: MUDNN, OLD: MUDNN},
+        search=OLD,
+        needs=("x",),
+        more=asking("libmudnn.so.3", runpath=(NEW,)),
+    )
+    (mudnn,) = found(system)
+    assert mudnn.path == f"{OLD}/libmudnn.so.3"
+    assert mudnn.hides == HiddenLibrary(f"{NEW}/libmudnn.so.3", NEW, ToolkitVersion.parse("5.2.0"))
+    assert str(mudnn.hides) == f"{NEW}/libmudnn.so.3 (by RUNPATH {NEW})"
+
+
+@pytest.mark.parametrize("own", [Failure(DAMAGED, EMPTY), elf("libmudnn.so.3", machine="arm")])
+def test_what_is_no_use_is_not_hidden(own: Content) -> None:
+    system = loader(
+        {NEW: {"libmudnn.so.3": own}, OLD: MUDNN},
+        search=OLD,
+        needs=("x",),
+        more=asking("libmudnn.so.3", runpath=(NEW,)),
+    )
+    assert [lib.hides for lib in found(system)] == [None]
+
+
+def test_a_file_under_two_names_hides_nothing() -> None:
+    same = file(real=f"{NEW}/libmudnn.so.3")
+    more = asking("libmudnn.so.3", runpath=("/linked",))
+    more["stats"] = {"/linked/libmudnn.so.3": same}
+    system = loader({NEW: MUDNN, "/linked": MUDNN}, search=NEW, needs=("x",), more=more)
+    assert [lib.hides for lib in found(system)] == [None]
+
+
+def test_torch_and_the_interpreter_come_first() -> None:
+    """A module of torch maps a library, which torch_musa then gets, wherever it would look."""
+    torch = f"{SITE}/torch"
+    own = f"{torch}/lib"
+    tables = asking("libmudnn.so.3", runpath=(NEW,))
+    tables["folders"] |= {
+        SITE: ("torch", "torch_musa", "torch_musa-2.9.1.dist-info"),
+        torch: ("_C.cpython-310.so", "__init__.py", "lib"),
+        own: ("libtorch.so", "libmudnn.so.3"),
+        "/env/lib": ("libpython3.10.so.1.0", "libtorch.so"),
+    }
+    tables["stats"] = {LINUX.own_python: file(real=INTERPRETER)}
+    tables["libraries"] |= {
+        INTERPRETER: Elf("x86_64", None, ("libpython3.10.so.1.0",), (), ("$ORIGIN/../lib",)),
+        "/env/bin/../lib/libpython3.10.so.1.0": Elf(
+            "x86_64", "libpython3.10.so.1.0", (), ("/gone",), ()
+        ),
+        f"{torch}/_C.cpython-310.so": Elf("x86_64", None, ("libtorch.so",), ("$ORIGIN/lib",), ()),
+        f"{own}/libtorch.so": elf("libtorch.so", "libmudnn.so.3"),
+        f"{own}/libmudnn.so.3": elf("libmudnn.so.3"),
+    }
+    tables["folders"]["/env/bin/../lib"] = tables["folders"].pop("/env/lib")
+    (mudnn,) = found(loader({NEW: MUDNN}, needs=("x",), more=tables))
+    assert (mudnn.path, mudnn.asked_by) == (f"{own}/libmudnn.so.3", f"{own}/libtorch.so")
 
 
 # One of a stem
@@ -346,6 +487,13 @@ def test_what_a_recording_lacks_is_unknown(options: Tables, reason: str) -> None
     assert isinstance(known, Unknown)
     assert reason in known.reason
     assert user_driver(system) == known
+
+
+@pytest.mark.parametrize("subject", [EXTENSION, "/m/lib/libmusart.so.5", f"{DEFAULT}/libmusa.so.1"])
+def test_a_library_that_a_recording_lacks(subject: str) -> None:
+    lacking: Tables = {"libraries": {subject: Failure(UNRECORDED, f"{subject}: not recorded")}}
+    system = loader(TREE, LAST, search="/m/lib", needs=("libmusart.so.5",), more=lacking)
+    assert libraries(system) == Unknown(f"{subject}: not recorded")
 
 
 # The loader itself as the judge

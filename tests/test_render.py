@@ -207,12 +207,31 @@ def test_layers_are_printed_as_they_come_and_redacted() -> None:
     )
     printer.decided(Layer.PYTHON, [private])
     assert "Python in ~/env" in screen.getvalue()
-    printer.waiting(["torch", "torch_musa", "gmi"], 0.4)
+    printer.waiting(["torch_import", "torch_musa", "gmi_answer"], 0.4)
     assert "waiting" not in status.getvalue()
-    printer.waiting(["torch", "torch_musa", "gmi"], 6.2)
+    printer.waiting(["torch_import", "torch_musa", "gmi_answer"], 6.2)
     assert status.getvalue().endswith("\r\x1b[Kwaiting for torch, mthreads-gmi, 6 s")
     printer.finish(HEALTHY)
     assert status.getvalue().endswith("\r\x1b[K")
+
+
+def test_the_live_line_fits_the_narrowest_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "20")
+    status = Screen(terminal=True)
+    TextReport(Screen(), status=status).waiting(["user_driver"], 6.2)
+    assert status.getvalue() == "\r\x1b[Kwaiting for use, 6 s"
+
+
+def test_no_escape_reaches_the_terminal() -> None:
+    screen = Screen()
+    evil = Result(
+        made("x", Layer.ENVIRONMENT),
+        "failed",
+        (Finding("MUSA_HOME=/x\x1b[31m", fix=Fix("Unset it", ("unset \x1b]0;y\x07",))),),
+    )
+    render(HEALTHY._replace(results=(evil,)), screen)
+    assert "MUSA_HOME=/x\ufffd[31m" in screen.getvalue()
+    assert "\x1b" not in screen.getvalue()
 
 
 def test_the_live_line_needs_a_terminal() -> None:

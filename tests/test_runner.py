@@ -516,3 +516,40 @@ def test_a_cancelled_tool_that_is_stuck_is_given_up(stuck: Path, tmp_path: Path)
     timer.join()
     assert time.monotonic() - begun < 0.5 + OVERTIME
     assert ran.note.startswith("cancelled, and it cannot be killed: process ")
+
+
+def keep(path: str, pattern: str) -> Ran:
+    return Live(time.monotonic() + 60).run(Command("tool", path, (), LIMIT, keeps=pattern))
+
+
+def test_only_the_lines_that_are_wanted_are_let_in(tmp_path: Path) -> None:
+    text = "#!/bin/sh\nprintf 'private\\nMTGPU: a\\r\\nprivate\\n\\033[1mmtgpu\\033[0m: b'; echo err >&2"
+    assert shown(keep(tool(tmp_path, text), "(?i)mtgpu")) == Ran(
+        "ok", 0, "MTGPU: a\nmtgpu: b\n", "err\n", note="2 of 4 lines kept"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", Ran("ok", 0, note="0 of 0 lines kept")),
+        ("echo a", Ran("ok", 0, note="0 of 1 lines kept")),
+        ("echo b; exit 3", Ran("failed", 3, "b\n", note="exit code 3, 1 of 1 lines kept")),
+    ],
+)
+def test_the_note_says_of_how_many_lines(tmp_path: Path, text: str, expected: Ran) -> None:
+    assert shown(keep(tool(tmp_path, f"#!/bin/sh\n{text}"), "b")) == expected
+
+
+def test_of_very_many_lines_the_first_and_the_last_are_kept(tmp_path: Path) -> None:
+    path = tool(tmp_path, "#!/bin/sh\nseq 1 400000; echo end")
+    ran = keep(path, "7|end")
+    wanted = [str(n) for n in range(1, 400001) if "7" in str(n)] + ["end"]
+    half = runner.LINES_KEPT // 2
+    assert ran.out.splitlines() == wanted[:half] + wanted[-half:]
+    assert ran.note == f"{runner.LINES_KEPT} of 400001 lines kept"
+
+
+def test_one_endless_line_is_cut(tmp_path: Path) -> None:
+    ran = keep(tool(tmp_path, "#!/bin/sh\nhead -c 3000000 /dev/zero | tr '\\0' x"), "x")
+    assert len(ran.out) == runner.KEPT

@@ -3,6 +3,7 @@
 from musadoctor.api import (
     Absent,
     Container,
+    ContainerRuntime,
     DeviceNodes,
     Environment,
     Finding,
@@ -14,8 +15,8 @@ from musadoctor.api import (
     Unknown,
     check,
 )
-from musadoctor_checks._messages import by_message
 from musadoctor_checks._advice import some
+from musadoctor_checks._messages import by_message
 
 REQUEST = "MTHREADS_VISIBLE_DEVICES"
 CAPABILITIES = "MTHREADS_DRIVER_CAPABILITIES"
@@ -198,3 +199,99 @@ def container_driver_file_broken(container: Container) -> Judgement:
                     f" host's file: -v {file.path}:{file.path}:ro"
                 ),
             )
+
+
+STATES = {
+    "missing": "is not there",
+    "empty": "is an empty file",
+    "dangling": "is a link to nothing",
+    "not executable": "may not be executed",
+}
+
+
+@check("container-runtime-broken", layer=Layer.CONTAINER, severity="warning")
+def container_runtime_broken(container_runtime: ContainerRuntime) -> Judgement:
+    """Docker cannot start the vendor's runtime that it is configured with.
+
+    ## Why it matters
+
+    Every container that uses the runtime fails to start; where it is docker's default runtime,
+    that is every container. Software on the host itself is not affected.
+
+    ## How to fix
+
+    Install mt-container-toolkit again and bind it to docker. If it was removed on purpose, take the
+    runtime out of `/etc/docker/daemon.json` and restart docker.
+
+    ## Symptoms
+
+    - `fork/exec /usr/bin/musa/mthreads-container-runtime: no such file or directory: unknown.`
+    - `unable to configure the Docker daemon with file /etc/docker/daemon.json`
+
+    ## Sources
+
+    musa-deploy 0.7.0 (2025-08); MUSA SDK 5.2.0 container guide (2026).
+    """
+    if container_runtime.problem:
+        yield Finding(
+            f"{container_runtime.config} is damaged, so docker does not start:"
+            f" {container_runtime.problem}",
+            where=container_runtime.config,
+            fix=Fix(
+                "Correct the file, then restart docker",
+                (f"python3 -m json.tool {container_runtime.config}",),
+            ),
+        )
+    elif container_runtime.bound and not container_runtime.state:
+        yield Unknown(f"{container_runtime.binary} could not be looked at")
+    elif container_runtime.bound and container_runtime.state != "ok":
+        default = " default" if container_runtime.default == "mthreads" else ""
+        yield Finding(
+            f"docker's{default} runtime mthreads ({container_runtime.config}) cannot start:"
+            f" {container_runtime.binary} {STATES.get(container_runtime.state, 'is no file')}",
+            where=container_runtime.binary,
+            fix=Fix(
+                "Install mt-container-toolkit again, bind it to docker, and restart docker",
+                (f"ls -l {container_runtime.binary.rpartition('/')[0] or '.'}", BIND_RUNTIME),
+            ),
+        )
+    elif not container_runtime.bound and container_runtime.default == "mthreads":
+        yield Finding(
+            f"docker's default runtime is mthreads, and {container_runtime.config} does not say"
+            " what that is",
+            where=container_runtime.config,
+            fix=Fix("Bind the runtime to docker again, and restart docker", (BIND_RUNTIME,)),
+        )
+
+
+@check("container-runtime-not-bound", layer=Layer.CONTAINER, severity="note")
+def container_runtime_not_bound(container_runtime: ContainerRuntime) -> Judgement:
+    """The vendor's container runtime is installed, but docker does not know it.
+
+    ## Why it matters
+
+    `docker run --runtime=mthreads` fails, and containers without it get neither device nodes nor
+    the driver's files. Without containers it does not matter.
+
+    ## How to fix
+
+    Bind the runtime to docker with the script that comes with mt-container-toolkit, and restart
+    docker.
+
+    ## Symptoms
+
+    - `exec: "mthreads-gmi": executable file not found in $PATH: unknown.`
+    - `Unknown runtime specified mthreads`
+
+    ## Sources
+
+    musa-deploy 0.7.0 (2025-08).
+    """
+    usable = container_runtime.state == "ok" and not container_runtime.problem
+    if usable and not container_runtime.bound and container_runtime.default != "mthreads":
+        yield Finding(
+            f"{container_runtime.binary} is installed, and {container_runtime.config} has no"
+            " runtime mthreads",
+            where=container_runtime.config,
+            fix=Fix("Bind it to docker, if containers are to use the cards", (BIND_RUNTIME,)),
+        )

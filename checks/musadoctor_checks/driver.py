@@ -15,17 +15,21 @@ from musadoctor.api import (
     Gpus,
     Judgement,
     KernelDriver,
+    KernelLog,
     Layer,
     Machine,
+    ModuleFile,
     ToolAnswer,
     Unknown,
     check,
 )
-from musadoctor_checks._messages import by_message
 from musadoctor_checks._advice import BUG_REPORT, boot_parameters, install, some
+from musadoctor_checks._messages import by_message
 from musadoctor_checks.hardware import OTHER_OWNERS
+from musadoctor_checks.kernel_module import LOAD, cause, wanted
 
 KERNEL_LOG = "sudo dmesg | grep -i mtgpu"
+_FAILED = r"(?i)mtgpu.*\b(?:fail|error|can't|cannot)"
 
 
 @check("driver-not-loaded", layer=Layer.DRIVER, severity="error", said=by_message)
@@ -34,6 +38,8 @@ def driver_not_loaded(
     kernel_driver: KernelDriver | Absent,
     machine: Machine | Unknown,
     container: Container | Absent | Unknown,
+    module_file: ModuleFile | Absent | Unknown,
+    kernel_log: KernelLog | Absent | Unknown,
 ) -> Judgement:
     """The kernel module mtgpu is not loaded, though a card is there.
 
@@ -43,14 +49,11 @@ def driver_not_loaded(
 
     ## How to fix
 
-    - No driver package is installed: install the vendor's, `mthreads-driver` from its APT source or
-      the offline package `musa`.
-    - It is installed, and a new kernel was booted since: the module has to be built for that
-      kernel. `dkms status` shows for which kernels it was; the kernel's headers are needed to build
-      it.
-    - `modprobe` refuses it with `Invalid argument`: the kernel log says why. Either it was built
-      for another kernel, or an option in /etc/modprobe.d is not known to it.
-    - In a container: all this is to be done on the container's host.
+    Where a cause is seen, another check names it: `driver-not-installed`,
+    `driver-module-not-built`, `driver-module-for-other-kernel`, `driver-module-blacklisted`,
+    `driver-module-refused`. Otherwise load the module, `modprobe -v mtgpu`; what stands against it
+    is then in the kernel log, which may be for root only. In a container all this is to be done on
+    the container's host.
 
     A driver of another release is never the way to get a missing Toolkit library; driver and
     Toolkit are installed separately.
@@ -69,20 +72,31 @@ def driver_not_loaded(
         if not kernel_driver.loaded:
             yield Unknown(f"whether mtgpu is loaded is not shown: {kernel_driver}")
         return
-    if all(card.kernel_module in OTHER_OWNERS for card in gpus.cards):
+    if not wanted(gpus):
         yield Unknown("every card is kept for a virtual machine, so mtgpu has nothing to drive")
         return
     if isinstance(container, Container):
         fix = Fix("Load the driver on the container's host, then start the container anew")
+    elif explained := cause(module_file, kernel_log):
+        yield Absent(f"{kernel_driver}; {explained} says why")
+        return
+    elif isinstance(module_file, ModuleFile):
+        fix = Fix(
+            "Load the module; if that fails, the kernel log says why",
+            (LOAD, KERNEL_LOG),
+        )
     else:
         kernel = machine.kernel if isinstance(machine, Machine) else ""
         headers = install(machine, apt=f"linux-headers-{kernel}", dnf=f"kernel-devel-{kernel}")
         fix = Fix(
             "Install the vendor's driver package if none is installed; otherwise see whether its"
             " module was built for this kernel, and load it",
-            ("dkms status", *headers, "sudo modprobe -v mtgpu"),
+            ("dkms status", *headers, LOAD),
         )
-    yield Finding(f"{kernel_driver}, with {gpus} on the bus", where="mtgpu", fix=fix)
+    built = (
+        f"; its file is there: {module_file.path}" if isinstance(module_file, ModuleFile) else ""
+    )
+    yield Finding(f"{kernel_driver}, with {gpus} on the bus{built}", where="mtgpu", fix=fix)
 
 
 @check("kernel-driver-versions-disagree", layer=Layer.DRIVER, severity="warning")
@@ -126,6 +140,7 @@ def device_nodes_missing(
     kernel_driver: KernelDriver,
     device_nodes: DeviceNodes | Absent,
     container: Container | Absent | Unknown,
+    kernel_log: KernelLog | Absent | Unknown,
 ) -> Judgement:
     """The driver is loaded, but there are no device nodes for the cards.
 
@@ -158,8 +173,11 @@ def device_nodes_missing(
         return
     idle = [str(card) for card in gpus.cards if card.kernel_module is None]
     unbound = f"; bound to no module: {some(idle)}" if idle else ""
+    messages = kernel_log.messages if isinstance(kernel_log, KernelLog) else ()
+    failed = [message.text for message in messages if re.search(_FAILED, message.text)]
+    log = f"; the kernel log says {failed[-1]!r}" if failed else ""
     yield Finding(
-        f"{device_nodes}, though {kernel_driver} is loaded{unbound}",
+        f"{device_nodes}, though {kernel_driver} is loaded{unbound}{log}",
         where="/dev",
         fix=Fix("Read in the kernel log why the driver did not take the cards", (KERNEL_LOG,)),
     )
@@ -191,8 +209,15 @@ def device_nodes_not_permitted(
     MUSA SDK 5.2.0 install guide (2026); musa-deploy 0.7.0 (2025-08).
     """
     for kind in ("mtgpu", "render"):
-        nodes = device_nodes.of_kind(kind)
-        if nodes and not any(node.usable for node in nodes):
+        of_kind = device_nodes.of_kind(kind)
+        nodes = tuple(node for node in of_kind if not node.usable)
+        if nodes and len(nodes) < len(of_kind):
+            shut = some([node.path for node in nodes], 2)
+            yield Unknown(
+                f"{device_nodes.user} may not open {shut}, but {len(of_kind) - len(nodes)} of"
+                f" {len(of_kind)} {kind} nodes: which cards are meant for it is not known"
+            )
+        elif nodes:
             shown = some([f"{n.path} (group {n.group}, mode {n.mode:04o})" for n in nodes], 2)
             groups = ", ".join(device_nodes.groups) or "none"
             yield Finding(
@@ -272,6 +297,14 @@ class _Meaning(NamedTuple):
     fix: Fix
 
 
+NO_RIGHTS = _Meaning(
+    "failed to initialize mtml",
+    "this user may not open the device nodes",
+    Fix(
+        "Join render and video, then log out and in again",
+        ('sudo usermod -aG render,video "$USER"',),
+    ),
+)
 _MEANINGS = (
     _Meaning(
         "failed to load driver",
@@ -290,14 +323,7 @@ _MEANINGS = (
             (KERNEL_LOG, "lspci -nnk -d 1ed5:"),
         ),
     ),
-    _Meaning(
-        "failed to initialize mtml",
-        "this user may not open the device nodes",
-        Fix(
-            "Join render and video, then log out and in again",
-            ('sudo usermod -aG render,video "$USER"',),
-        ),
-    ),
+    NO_RIGHTS,
     _Meaning(
         "^no output$|is an empty file$",
         "the program is an empty file, as a container runtime leaves it with nothing to mount",
@@ -347,7 +373,8 @@ def gmi_reports_error(
     - `failed to load driver`: the kernel module mtgpu is not loaded.
     - `No MT GPU device found`, `there no exist gpu device`: the module is loaded, but took no card
       into use. IOMMU, BAR size or pass-through.
-    - `failed to initialize mtml`: this user may not open the device nodes.
+    - `failed to initialize mtml`: this user may not open the device nodes. Where it may, the tool
+      was asked too early: right after the module was loaded.
     - no output at all: the program is a file of 0 bytes, which a broken container runtime left.
 
     ## Symptoms
@@ -368,10 +395,16 @@ def gmi_reports_error(
     if reason := _not_whole(container, device_nodes):
         yield Unknown(reason)
         return
+    meaning, fix = found.meaning, found.fix
+    if found is NO_RIGHTS and isinstance(device_nodes, DeviceNodes):
+        shut = [node.path for node in device_nodes.nodes if not node.usable]
+        if not shut:
+            meaning = f"usually missing rights, but {device_nodes.user} may open all device nodes"
+            fix = Fix("Read the kernel log; once right after the module was loaded, try again")
     yield Finding(
-        f"{gmi_answer} (exit code {gmi_answer.exit_code}): {found.meaning}",
+        f"{gmi_answer} (exit code {gmi_answer.exit_code}): {meaning}",
         where=gmi_answer.command,
-        fix=found.fix,
+        fix=fix,
     )
 
 

@@ -7,12 +7,14 @@ from musadoctor.api import (
     Absent,
     ComponentLibrary,
     Container,
+    DriverFolders,
     Environment,
     Finding,
     Fix,
     Gpus,
     Judgement,
     Layer,
+    LoadableLibrary,
     Route,
     SearchEntry,
     Toolkit,
@@ -22,8 +24,8 @@ from musadoctor.api import (
     Unknown,
     check,
 )
+from musadoctor_checks._exports import FITTING, exports, without
 from musadoctor_checks._messages import by_message
-from musadoctor_checks._exports import exports
 from musadoctor_checks.knowledge import alloc_conf_keys, dated
 
 HOMES = ("MUSA_HOME", "MUSA_PATH")
@@ -50,7 +52,11 @@ def _use(toolkits: Toolkits | Absent | Unknown) -> Fix:
         roots = [tree.root for tree in toolkits.installed]
         if len(roots) == 1:
             return Fix(f"Set MUSA_HOME to {roots[0]}", (f"export MUSA_HOME={roots[0]}",))
-        return Fix(f"Set MUSA_HOME to one of the installed Toolkits: {', '.join(roots)}")
+        return Fix(
+            f"Set MUSA_HOME to one of the installed Toolkits: {', '.join(roots)}; the command takes"
+            " the one that fits the installed torch_musa",
+            (FITTING,),
+        )
     return Fix(
         "Unset it, or install the Toolkit that it is to name", ("unset MUSA_HOME MUSA_PATH",)
     )
@@ -190,7 +196,7 @@ def _agree(toolkit: Toolkit | Absent | Unknown) -> Fix:
         return Fix(
             f"Let all routes lead to one Toolkit, {toolkit} being the one in use; if it is the"
             " wrong one, set MUSA_HOME to the other and do the same with its folders",
-            exports(toolkit.root),
+            exports(toolkit),
         )
     return Fix("Let MUSA_HOME, PATH and LD_LIBRARY_PATH all lead to one Toolkit")
 
@@ -250,12 +256,6 @@ def _usable(entries: tuple[SearchEntry, ...]) -> tuple[SearchEntry, ...]:
     return tuple(entry for entry in entries if entry.state == "ok")
 
 
-def _without(entries: tuple[SearchEntry, ...], dropped: tuple[SearchEntry, ...]) -> tuple[str, ...]:
-    """LD_LIBRARY_PATH with some entries taken out."""
-    kept = ":".join(entry.path for entry in entries if entry not in dropped and entry.path)
-    return (f'export LD_LIBRARY_PATH="{kept}"',) if kept else ("unset LD_LIBRARY_PATH",)
-
-
 @check("library-path-has-two-toolkits", layer=Layer.ENVIRONMENT, severity="warning")
 def library_path_has_two_toolkits(
     environment: Environment, toolkit: Toolkit | Absent | Unknown
@@ -289,7 +289,7 @@ def library_path_has_two_toolkits(
             where="LD_LIBRARY_PATH",
             fix=Fix(
                 f"Keep one of them; the command keeps {kept}, which {why}",
-                _without(environment.library_path, others),
+                without(environment.library_path, others),
             ),
         )
 
@@ -321,7 +321,7 @@ def library_path_has_empty_element(environment: Environment) -> Judgement:
             where="LD_LIBRARY_PATH",
             fix=Fix(
                 "Take the empty element out",
-                _without(environment.library_path, empty),
+                without(environment.library_path, empty),
             ),
         )
 
@@ -349,7 +349,7 @@ def library_path_entry_missing(environment: Environment) -> Judgement:
             yield Finding(
                 f"{entry.path} in LD_LIBRARY_PATH {state}",
                 where="LD_LIBRARY_PATH",
-                fix=Fix("Take it out", _without(environment.library_path, (entry,))),
+                fix=Fix("Take it out", without(environment.library_path, (entry,))),
             )
 
 
@@ -389,6 +389,51 @@ def toolkit_hides_driver_library(environment: Environment) -> Judgement:
             fix=Fix(
                 f"Put {of_driver[0].path} first, if its libmusa is the one that fits",
                 (f'export LD_LIBRARY_PATH="{order}"',),
+            ),
+        )
+
+
+@check("driver-folder-of-other-release", layer=Layer.ENVIRONMENT, severity="warning")
+def driver_folder_of_other_release(
+    driver_folders: DriverFolders, user_driver: LoadableLibrary, toolkit: Toolkit
+) -> Judgement:
+    """The libmusa that would be loaded belongs to another release than the Toolkit in use.
+
+    ## Why it matters
+
+    `libmusa.so.1` has the same name in every SDK release, so that the wrong one loads without a
+    word. Where each release has a folder for its own, the search path of one is easily left behind
+    when `MUSA_HOME` moves to the other.
+
+    ## How to fix
+
+    Put the folder of the `libmusa` that belongs to the Toolkit first in `LD_LIBRARY_PATH`, and name
+    the same one in `MUSA_DRIVER_LIB_DIR` where scripts read that.
+
+    ## Symptoms
+
+    - `system has unsupported display driver / musa driver combination`
+
+    ## Sources
+
+    brilliantrough/agent-skills (2026), whose folders are `runtime-deps/X.Y.Z/lib`.
+    """
+    places = {posixpath.dirname(path) for path in (user_driver.path, user_driver.real_path)}
+    taken = next((folder for folder in driver_folders.folders if folder.path in places), None)
+    if taken is None or taken.version is None:
+        return
+    number = toolkit.version
+    if number is None:
+        yield Unknown(f"a number is missing: {toolkit}")
+    elif not taken.version <= number <= taken.version:
+        own = driver_folders.of_release(number)
+        yield Finding(
+            f"{user_driver} is of SDK {taken.version}, in use is {toolkit}",
+            where="LD_LIBRARY_PATH",
+            fix=Fix(f"Take the Toolkit's own, in {own.path}", exports(toolkit))
+            if own
+            else Fix(
+                f"Take {taken.path} out of LD_LIBRARY_PATH, or use the Toolkit {taken.version}"
             ),
         )
 

@@ -11,6 +11,7 @@ from musadoctor.api import (
     Gpus,
     Judgement,
     KernelDriver,
+    KernelLog,
     Layer,
     Machine,
     Unknown,
@@ -76,8 +77,11 @@ def no_gpu(
     yield Finding(f"no Moore Threads GPU{seen_from}: {gpus}", fix=Fix(fix))
 
 
+UNKNOWN_TO_DRIVER = "mtgpu_query_dev_info failed (-22)"
+
+
 @check("gpu-generation-unsupported", layer=Layer.HARDWARE, severity="error")
-def gpu_generation_unsupported(gpus: Gpus) -> Judgement:
+def gpu_generation_unsupported(gpus: Gpus, kernel_log: KernelLog | Absent | Unknown) -> Judgement:
     """The cards are of a generation that current drivers and torch_musa do not support.
 
     ## Why it matters
@@ -97,12 +101,22 @@ def gpu_generation_unsupported(gpus: Gpus) -> Judgement:
 
     torch_musa issue 134 (2026); product table of musa-deploy 0.7.0 (2025-08).
     """
+    messages = kernel_log.messages if isinstance(kernel_log, KernelLog) else ()
+    said = [str(m) for m in messages if UNKNOWN_TO_DRIVER in m.text][:1]
+    log = f"; the kernel log says {said[0]!r}" if said else ""
+    fix = Fix("Use a card of architecture mp_21 or later, such as S80, S4000 or S5000")
     if gpus.cards and all(card.architecture == "mp_10" for card in gpus.cards):
         yield Finding(
             f"{_row(gpus.cards)}: architecture mp_10, which current drivers and torch_musa do not"
-            " support",
+            f" support{log}",
             where=gpus.cards[0].address,
-            fix=Fix("Use a card of architecture mp_21 or later, such as S80, S4000 or S5000"),
+            fix=fix,
+        )
+        return
+    unknown = [card for card in gpus.cards if card.architecture in {None, "mp_10"}]
+    if said and unknown:
+        yield Finding(
+            f"{_row(unknown)}: the driver does not take it{log}", where=unknown[0].address, fix=fix
         )
 
 
@@ -273,6 +287,7 @@ def pcie_link_narrow(gpus: Gpus) -> Judgement:
             )
 
 
+GROUPS = "/sys/kernel/iommu_groups"
 LARGE_MEMORY = 256 * 10**9
 """The rule says 256 GB; of 256 GiB the kernel leaves a little less than it says on the module."""
 
@@ -282,28 +297,35 @@ def _of_product(gpus: Gpus, name: str) -> list[Gpu]:
 
 
 class _Iommu(NamedTuple):
-    """What the boot parameters say of the IOMMU."""
+    """Whether the IOMMU is on, and who says so."""
 
     on: bool
     words: str
+    where: str
 
 
 def _iommu(machine: Machine) -> _Iommu | Unknown:
+    """What the kernel did; where /sys does not tell, what the boot parameters ask for."""
     if machine.virtual_machine:
         return Unknown(f"a guest of {machine.virtual_machine} does not show its host's IOMMU")
+    names = ("intel_iommu", "amd_iommu", "iommu", "iommu.passthrough")
+    words = () if isinstance(machine.boot_parameters, Unknown) else machine.boot_parameters
+    said = [word for word in words if word.partition("=")[0] in names]
+    if machine.iommu is not None:
+        state = "has groups" if machine.iommu else "is empty"
+        asked = f", with {' '.join(said)} in /proc/cmdline" if said else ""
+        return _Iommu(machine.iommu, f"{GROUPS} {state}{asked}", GROUPS)
     if isinstance(machine.boot_parameters, Unknown):
         return machine.boot_parameters
-    names = ("intel_iommu", "amd_iommu", "iommu", "iommu.passthrough")
-    said = [word for word in machine.boot_parameters if word.partition("=")[0] in names]
     # The kernel takes the last of several values.
     values = {word.partition("=")[0]: word.partition("=")[2].split(",") for word in said}
     off = any("off" in value for value in values.values())
     on = any("on" in values.get(name, ()) for name in ("intel_iommu", "amd_iommu"))
-    words = " ".join(said)
+    shown = " ".join(said)
     if off != on:
-        return _Iommu(on, words)
+        return _Iommu(on, f"{shown} in /proc/cmdline", "/proc/cmdline")
     return Unknown(
-        f"the boot parameters do not settle whether the IOMMU is on ({words or 'none is about it'}"
+        f"the boot parameters do not settle whether the IOMMU is on ({shown or 'none is about it'}"
         "): firmware and kernel decide, and `sudo dmesg | grep -i iommu` tells"
     )
 
@@ -347,9 +369,9 @@ def iommu_off(gpus: Gpus, machine: Machine) -> Judgement:
     elif not iommu.on:
         size = machine.memory_bytes / 2**30
         yield Finding(
-            f"the boot parameters switch the IOMMU off ({iommu.words} in /proc/cmdline); with"
-            f" {len(cards)} x MTT S4000 and {size:.0f} GiB of memory it must be on",
-            where="/proc/cmdline",
+            f"the IOMMU is off ({iommu.words}); with {len(cards)} x MTT S4000 and {size:.0f} GiB of"
+            " memory it must be on",
+            where=iommu.where,
             fix=Fix(
                 "Switch VT-d or AMD-Vi on in the BIOS. "
                 + boot_parameters(
@@ -385,9 +407,8 @@ def iommu_on(gpus: Gpus, machine: Machine) -> Judgement:
         yield iommu
     elif iommu.on:
         yield Finding(
-            f"the boot parameters switch the IOMMU on ({iommu.words} in /proc/cmdline); with"
-            f" {len(cards)} x MTT S5000 it must be off",
-            where="/proc/cmdline",
+            f"the IOMMU is on ({iommu.words}); with {len(cards)} x MTT S5000 it must be off",
+            where=iommu.where,
             fix=Fix(
                 boot_parameters(machine, "intel_iommu=off iommu=off iommu.passthrough=1")
                 + "; devices can then no longer be passed through to virtual machines",

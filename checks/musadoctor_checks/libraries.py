@@ -1,9 +1,11 @@
 """What the loader takes for each MUSA library, and whether the runtime can start with it."""
 
+import posixpath
 import shlex
 
 from musadoctor.api import (
     Absent,
+    Environment,
     Finding,
     Fix,
     Gpus,
@@ -13,18 +15,23 @@ from musadoctor.api import (
     Libraries,
     LoadableLibrary,
     Machine,
+    MissingLibrary,
     Python,
     ToolAnswer,
     Toolkit,
     Toolkits,
+    ToolkitVersion,
+    TorchMusa,
     TorchMusaBuild,
     Unknown,
     check,
 )
-from musadoctor_checks._messages import by_message
 from musadoctor_checks._advice import boot_parameters, install, owner, uses_apt
+from musadoctor_checks._exports import prepended, without
+from musadoctor_checks._messages import by_message
 from musadoctor_checks.knowledge import explained
 
+LIBRARY_PATH = "LD_LIBRARY_PATH"
 CANNOT_EXECUTE = 126
 """A shell's exit code for a file that is there and cannot be started."""
 FIRST_OF_ITS_SONAME = 4
@@ -39,7 +46,7 @@ def _append(folder: str) -> tuple[str, ...]:
 
 
 def _works(torch_musa_import: Import | Absent | Unknown) -> bool:
-    """Whether torch_musa found its libraries all the same, by the paths written into it."""
+    """Whether torch_musa found its libraries: that weighs more than what the rules lead to."""
     return isinstance(torch_musa_import, Import) and torch_musa_import.failure is None
 
 
@@ -207,13 +214,13 @@ def system_library_missing(
     """
     if _works(torch_musa_import):
         return
-    mpi = [name for name in libraries.missing if name.startswith("libmpi")]
-    mkl = [name for name in libraries.missing if name.startswith("libmkl")]
+    mpi = [lib for lib in libraries.missing if lib.soname.startswith("libmpi")]
+    mkl = [lib for lib in libraries.missing if lib.soname.startswith("libmkl")]
     if mpi:
         note = "" if uses_apt(machine) else ", and put the folder of libmpi on the loader's path"
         yield Finding(
             _missed(torch_musa_build, mpi),
-            where=torch_musa_build.path,
+            where=mpi[0].asked_by,
             fix=Fix(
                 f"Install OpenMPI 4.1{note}",
                 install(machine, apt="openmpi-bin", dnf="openmpi"),
@@ -226,7 +233,7 @@ def system_library_missing(
             commands = (install_it, *_append(f"{python.prefix}/lib"))
         yield Finding(
             _missed(torch_musa_build, mkl),
-            where=torch_musa_build.path,
+            where=mkl[0].asked_by,
             fix=Fix(
                 "Install MKL 2024.0, a newer one does not fit, and put its folder on the loader's"
                 " path",
@@ -235,8 +242,12 @@ def system_library_missing(
         )
 
 
-def _missed(wheel: TorchMusaBuild, sonames: list[str]) -> str:
-    return f"torch_musa {wheel.version} needs {', '.join(sonames)}, which the loader does not find"
+def _missed(wheel: TorchMusaBuild, missing: list[MissingLibrary]) -> str:
+    named = f"torch_musa {wheel.version}"
+    names = ", ".join(library.soname for library in missing)
+    others = [lib.asked_by for lib in missing if not lib.asked_by.startswith(f"{wheel.path}/")]
+    who = f"{named} loads {others[0]}, which" if len(others) == len(missing) else named
+    return f"{who} needs {names}, which the loader does not find"
 
 
 @check(
@@ -255,6 +266,9 @@ def musa_library_missing(
 
     `import torch_musa` fails, from 2.5 on `import torch` too. The text on the screen is often only
     "Please try running Python from a different directory!"; the cause is in the chained exception.
+
+    The libraries are looked for as the loader does it: by the RPATH and RUNPATH of the libraries
+    that need them, LD_LIBRARY_PATH, the loader's cache and the default folders.
 
     ## How to fix
 
@@ -282,22 +296,20 @@ def musa_library_missing(
             " else it misses shows when they agree"
         )
         return
-    fixes: dict[Fix, list[str]] = {}
-    for soname in libraries.missing:
-        if not soname.startswith(("libmpi", "libmkl")):
-            fix = _remedy(soname, libraries, torch_musa_build, toolkits)
-            fixes.setdefault(fix, []).append(soname)
-    for fix, sonames in fixes.items():
-        yield Finding(_missed(torch_musa_build, sonames), where=torch_musa_build.path, fix=fix)
+    fixes: dict[Fix, list[MissingLibrary]] = {}
+    for library in libraries.missing:
+        if not library.soname.startswith(("libmpi", "libmkl")):
+            fix = _remedy(library.soname, libraries, torch_musa_build, toolkits)
+            fixes.setdefault(fix, []).append(library)
+    for fix, missing in fixes.items():
+        yield Finding(_missed(torch_musa_build, missing), where=missing[0].asked_by, fix=fix)
 
 
 def _of_other_generation(wheel: TorchMusaBuild, toolkit: Toolkit | Absent | Unknown) -> bool:
     """Whether the whole wheel is for another Toolkit, which a check of pairs says."""
     if not isinstance(toolkit, Toolkit) or toolkit.version is None or wheel.runtime_major is None:
         return False
-    # Before Toolkit 4 the runtime was libmusart.so.1.0, whatever the Toolkit's number.
-    pair = {wheel.runtime_major, toolkit.version.major}
-    return len(pair) > 1 and max(pair) >= FIRST_OF_ITS_SONAME
+    return _majors_differ(wheel.runtime_major, toolkit.version.major)
 
 
 def _remedy(
@@ -321,6 +333,196 @@ def _remedy(
         f"Install {built} with its muDNN and MCCL, or the torch_musa that was built for the"
         f" Toolkit that is here{other}"
     )
+
+
+def _majors_differ(one: int, other: int) -> bool:
+    # Before Toolkit 4 the runtime was libmusart.so.1.0, whatever the Toolkit's number.
+    return one != other and max(one, other) >= FIRST_OF_ITS_SONAME
+
+
+def _unfit(library: LoadableLibrary, wheel: TorchMusaBuild) -> str:
+    """Why a library from LD_LIBRARY_PATH cannot stand in for the wheel's own, empty if it may."""
+    if library.problem:
+        return library.problem
+    own = library.hides.toolkit if library.hides else None
+    expected = own.major if own else wheel.runtime_major
+    if library.toolkit and expected and _majors_differ(library.toolkit.major, expected):
+        return f"of Toolkit {library.toolkit}, torch_musa is for {own or f'{expected}.x'}"
+    return ""
+
+
+def _overriding(libraries: Libraries, wheel: TorchMusaBuild) -> dict[str, list[LoadableLibrary]]:
+    """By entry of LD_LIBRARY_PATH what wins there over a copy in torch_musa's own RUNPATH."""
+    entries: dict[str, list[LoadableLibrary]] = {}
+    for library in libraries.found:
+        if library.hides and library.asked_by.startswith(f"{wheel.path}/"):
+            entries.setdefault(library.entry, []).append(library)
+    return entries
+
+
+def _hidden(
+    libraries: Libraries, environment: Environment, chosen: list[LoadableLibrary], note: str
+) -> Finding:
+    """The finding for what one entry of LD_LIBRARY_PATH hides."""
+    entry = chosen[0].entry
+    own = {posixpath.dirname(lib.hides.path): lib.hides.entry for lib in chosen if lib.hides}
+    folder = next(iter(own))
+    names = ", ".join(lib.soname for lib in chosen)
+    others = [
+        lib.soname
+        for lib in libraries.found
+        if (lib.found_by, lib.entry) == (LIBRARY_PATH, entry) and lib.asked_by and not lib.hides
+    ]
+    if others:
+        fix = Fix(
+            f"Put {folder} before it, as {', '.join(others)} comes from {entry} alone",
+            prepended(folder),
+        )
+    else:
+        dropped = tuple(part for part in environment.library_path if (part.path or ".") == entry)
+        fix = Fix(
+            f"Take {entry} out of LD_LIBRARY_PATH, here and where the shell's settings are kept",
+            without(environment.library_path, dropped),
+        )
+    return Finding(
+        f"{entry} in LD_LIBRARY_PATH comes before torch_musa's own RUNPATH {own[folder]}:"
+        f" {posixpath.dirname(chosen[0].real_path)} gives {names}, not {folder}{note}",
+        where=LIBRARY_PATH,
+        fix=fix,
+    )
+
+
+@check("library-path-breaks-wheel", layer=Layer.ENVIRONMENT, severity="error")
+def library_path_breaks_wheel(
+    libraries: Libraries, torch_musa_build: TorchMusaBuild, environment: Environment
+) -> Judgement:
+    """LD_LIBRARY_PATH gives torch_musa a library that does not fit, before its own good one.
+
+    ## Why it matters
+
+    A wheel names the folder of its libraries in its RUNPATH. The loader goes through
+    LD_LIBRARY_PATH before it, so that a folder of an older Toolkit in a profile, or one with an
+    empty file, wins. The names of muDNN and libmusa do not change between generations: such a file
+    loads without a word, and then lacks symbols or crashes.
+
+    ## How to fix
+
+    Take the folder out of LD_LIBRARY_PATH. If other libraries come from it alone, put the folder
+    that the wheel names before it.
+
+    ## Symptoms
+
+    - `undefined symbol` in `libmusa_python.so` or `libmusa_kernels.so`
+    - `libmudnn.so.3: file too short`
+
+    ## Sources
+
+    ld.so(8); compared with what glibc really maps.
+    """
+    for chosen in _overriding(libraries, torch_musa_build).values():
+        unfit = [lib for lib in chosen if _unfit(lib, torch_musa_build)]
+        if unfit:
+            note = f"; {unfit[0].soname} is unfit: {_unfit(unfit[0], torch_musa_build)}"
+            yield _hidden(libraries, environment, unfit, note)
+
+
+@check("library-path-overrides-wheel", layer=Layer.ENVIRONMENT, severity="warning")
+def library_path_overrides_wheel(
+    libraries: Libraries,
+    torch_musa_build: TorchMusaBuild,
+    environment: Environment,
+    toolkit: Toolkit | Absent | Unknown,
+) -> Judgement:
+    """LD_LIBRARY_PATH gives torch_musa another copy of a library than its own.
+
+    ## Why it matters
+
+    A wheel names the folder of its libraries in its RUNPATH, and was tested with those. The loader
+    goes through LD_LIBRARY_PATH before it, so that a folder that was left behind in a profile wins.
+
+    A folder of the Toolkit in use, or of the release that the wheel was built for, is not reported.
+
+    ## How to fix
+
+    Take the folder out of LD_LIBRARY_PATH. If other libraries come from it alone, put the folder
+    that the wheel names before it.
+
+    ## Sources
+
+    ld.so(8); compared with what glibc really maps.
+    """
+    in_use = toolkit.version if isinstance(toolkit, Toolkit) else None
+    for chosen in _overriding(libraries, torch_musa_build).values():
+        strange = [
+            lib
+            for lib in chosen
+            if not _unfit(lib, torch_musa_build)
+            and not _expected(lib, torch_musa_build.built_for, in_use)
+        ]
+        if strange:
+            yield _hidden(libraries, environment, strange, "")
+
+
+def _expected(
+    library: LoadableLibrary, built_for: ToolkitVersion | None, in_use: ToolkitVersion | None
+) -> bool:
+    """Whether a library is of the Toolkit that belongs here."""
+    if library.toolkit is None:
+        return False
+    own = library.hides.toolkit if library.hides else None
+    return library.toolkit in ([own] if own else [built_for, in_use])
+
+
+@check("library-loaded-from-elsewhere", layer=Layer.TORCH_MUSA, severity="warning")
+def library_loaded_from_elsewhere(
+    torch_musa: TorchMusa,
+    libraries: Libraries,
+    environment: Environment | Unknown,
+    python: Python | Absent | Unknown,
+) -> Judgement:
+    """torch_musa runs with another file of a library than the loader's rules lead to.
+
+    ## Why it matters
+
+    musadoctor works out by the rules of the loader which file each library is, and compares that
+    with what is mapped after the import. If they differ, something else than RPATH,
+    LD_LIBRARY_PATH, RUNPATH and the loader's cache decides: LD_PRELOAD, or a package that opens a
+    library of its own first. What this environment seems to use is then not what runs.
+
+    ## How to fix
+
+    Find out who opens the file. `LD_DEBUG=files` shows who asks for each library, in order; a file
+    that was preloaded comes first.
+
+    ## Sources
+
+    ld.so(8); `/proc/PID/maps`.
+    """
+    preload = environment.get("LD_PRELOAD") if isinstance(environment, Environment) else None
+    rules = {library.soname: library for library in libraries.found if library.asked_by}
+    names = [*rules, *(library.soname for library in libraries.missing)]
+    for soname in names:
+        library = rules.get(soname)
+        mapped = [
+            path
+            for path in torch_musa.mapped
+            if f"{posixpath.basename(path)}.".startswith(f"{soname}.")
+        ]
+        if not mapped or (library and library.real_path in torch_musa.mapped):
+            continue
+        rule = f"lead to {library}" if library else "find none"
+        why = f"LD_PRELOAD={preload} may bring it" if preload else "Something opens it by its path"
+        code = shlex.quote("import torch, torch_musa")
+        path = shlex.quote(python.path) if isinstance(python, Python) else "python3"
+        stem = soname.partition(".so")[0]
+        yield Finding(
+            f"{soname} is mapped from {mapped[0]}, but the loader's rules {rule}",
+            where=mapped[0],
+            fix=Fix(
+                f"{why}: see who asks for it",
+                (f"LD_DEBUG=files {path} -c {code} 2>&1 | grep -F {stem}",),
+            ),
+        )
 
 
 @check(

@@ -30,8 +30,8 @@ from musadoctor.api import (
     VersionQuery,
     check,
 )
-from musadoctor_checks._messages import by_message
 from musadoctor_checks._exports import exports
+from musadoctor_checks._messages import by_message
 from musadoctor_checks._wheels import reinstall
 from musadoctor_checks.knowledge import (
     covers,
@@ -55,7 +55,12 @@ MCC_EQUAL_FROM = (4, 2)
 
 
 @check("driver-toolkit-mismatch", layer=Layer.TOOLKIT, severity="warning")
-def driver_toolkit_mismatch(kernel_driver: KernelDriver, toolkit: Toolkit) -> Judgement:
+def driver_toolkit_mismatch(
+    kernel_driver: KernelDriver,
+    toolkit: Toolkit,
+    toolkits: Toolkits | Absent | Unknown,
+    torch_musa_build: TorchMusaBuild | Absent | Unknown,
+) -> Judgement:
     """The kernel driver and the Toolkit in use are known not to go together.
 
     ## Why it matters
@@ -90,14 +95,49 @@ def driver_toolkit_mismatch(kernel_driver: KernelDriver, toolkit: Toolkit) -> Ju
         )
     elif not row.works:
         good = [r.toolkit for r in table if covers(r.driver, driver) and r.works]
+        fitting = next(
+            (
+                tree
+                for tree in _of_generation(toolkits, _needed(torch_musa_build))
+                if tree.version and any(covers(listed, tree.version) for listed in good)
+            ),
+            None,
+        )
+        fix = Fix(
+            "Use a Toolkit, or a container image, that is known with this driver:"
+            f" {', '.join(good)}"
+        )
+        if fitting:
+            fix = Fix(
+                f"Use {fitting.root}, which is installed too and known with this driver",
+                exports(fitting),
+            )
         yield Finding(
             f"{kernel_driver} with {toolkit}: {row.note} ({row.origin})",
             where=toolkit.root,
-            fix=Fix(
-                f"Use a Toolkit, or a container image, that is known with this driver:"
-                f" {', '.join(good)}"
-            ),
+            fix=fix,
         )
+
+
+def _needed(build: TorchMusaBuild | Absent | Unknown) -> int | None:
+    """The generation of the Toolkit that a torch_musa needs."""
+    if not isinstance(build, TorchMusaBuild):
+        return None
+    if build.runtime_major is not None:
+        return build.runtime_major
+    return build.built_for.major if build.built_for else None
+
+
+def _of_generation(
+    toolkits: Toolkits | Absent | Unknown, needed: int | None
+) -> tuple[Toolkit, ...]:
+    """The installed Toolkits, of one generation where that is known."""
+    return tuple(
+        tree
+        for tree in (toolkits.installed if isinstance(toolkits, Toolkits) else ())
+        if tree.version
+        and (needed is None or _generation(tree.version.major) == _generation(needed))
+    )
 
 
 def _refusals(
@@ -266,7 +306,7 @@ def _component(library: ComponentLibrary, toolkit: Toolkit) -> Judgement:
         fix = Fix(
             f"The loader takes {library.path} although {toolkit.root}/lib has its own: put that"
             " folder first in LD_LIBRARY_PATH",
-            exports(toolkit.root),
+            exports(toolkit),
         )
     else:
         fix = Fix(
@@ -376,23 +416,19 @@ def torch_musa_for_other_generation(
 
     torch_musa issues 56, 100, 117 and 137; the sonames of Toolkits 4 and 5.
     """
-    needed, by = torch_musa_build.runtime_major, "by the libmusart that its libraries need"
-    if needed is None and torch_musa_build.built_for:
-        needed, by = torch_musa_build.built_for.major, "by its label"
+    needed = _needed(torch_musa_build)
+    by_soname = torch_musa_build.runtime_major is not None
+    by = "by the libmusart that its libraries need" if by_soname else "by its label"
     if needed is None or toolkit.version is None:
         yield Unknown(f"a number is missing: {torch_musa_build}, {toolkit}")
         return
     if _generation(needed) == _generation(toolkit.version.major):
         return
-    installed = toolkits.installed if isinstance(toolkits, Toolkits) else ()
-    fitting = next(
-        (t for t in installed if t.version and _generation(t.version.major) == _generation(needed)),
-        None,
-    )
+    fitting = next(iter(_of_generation(toolkits, needed)), None)
     if fitting:
         fix = Fix(
             f"Use {fitting.root}, which is installed too",
-            exports(fitting.root),
+            exports(fitting),
         )
     else:
         fix = reinstall(python, None, toolkit.version)
@@ -406,7 +442,10 @@ def torch_musa_for_other_generation(
 
 @check("torch-musa-for-other-release", layer=Layer.TORCH_MUSA, severity="warning")
 def torch_musa_for_other_release(
-    torch_musa_build: TorchMusaBuild, toolkit: Toolkit, python: Python | Absent | Unknown
+    torch_musa_build: TorchMusaBuild,
+    toolkit: Toolkit,
+    toolkits: Toolkits | Absent | Unknown,
+    python: Python | Absent | Unknown,
 ) -> Judgement:
     """torch_musa was built for another release of the Toolkit than the one in use.
 
@@ -434,11 +473,22 @@ def torch_musa_for_other_release(
         yield Unknown(f"a number is missing: {toolkit}")
     elif built is not None:
         if built.major == number.major and not (built <= number <= built):
+            of_wheel = next(
+                (
+                    tree
+                    for tree in _of_generation(toolkits, built.major)
+                    if tree.version and built <= tree.version <= built
+                ),
+                None,
+            )
+            fix = reinstall(python, None, number)
+            if of_wheel:
+                fix = Fix(f"Use {of_wheel.root}, which is installed too", exports(of_wheel))
             yield Finding(
                 f"torch_musa {torch_musa_build.version} is built for Toolkit {built}, in use is"
                 f" {toolkit}",
                 where=torch_musa_build.path,
-                fix=reinstall(python, None, number),
+                fix=fix,
             )
     else:
         yield from _by_table(torch_musa_build, toolkit, number, python)
@@ -598,10 +648,7 @@ def mcc_of_other_release(mcc: Mcc, toolkit: Toolkit) -> Judgement:
         yield Finding(
             f"{mcc}, but {toolkit} is in use",
             where=mcc.path,
-            fix=Fix(
-                "Put the Toolkit's own compiler first",
-                (f'export PATH="{toolkit.root}/bin:$PATH"',),
-            ),
+            fix=Fix("Put the Toolkit's own compiler first", exports(toolkit)),
         )
 
 

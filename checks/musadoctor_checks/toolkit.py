@@ -19,9 +19,9 @@ from musadoctor.api import (
     VersionQuery,
     check,
 )
-from musadoctor_checks._messages import by_message
 from musadoctor_checks._advice import install, some
 from musadoctor_checks._exports import exports
+from musadoctor_checks._messages import by_message
 
 
 def _has_runtime(toolkit: Toolkit) -> bool:
@@ -113,7 +113,7 @@ def toolkit_without_runtime(
     if whole:
         fix = Fix(
             f"Use the one in {whole.root}, which has a runtime",
-            exports(whole.root),
+            exports(whole),
         )
     yield Finding(f"{toolkit}: no libmusart in {toolkit.root}/lib", where=toolkit.root, fix=fix)
 

@@ -19,16 +19,19 @@ from musadoctor.api import (
     Torch,
     TorchBuild,
     TorchMusaBuild,
+    Triton,
     Unknown,
     WheelVersion,
     check,
 )
-from musadoctor_checks._messages import by_message
 from musadoctor_checks._children import remedy, told
+from musadoctor_checks._messages import by_message
 from musadoctor_checks._wheels import INDEX, pip, reinstall
 from musadoctor_checks.knowledge import covers, dated, numpy_1, placeholders, wheel_pythons
 
 OTHER_GPUS = {"CUDA", "ROCm"}
+STOCK_BACK_ENDS = {"amd", "nvidia"}
+"""What the stock Triton can compile for."""
 COMPANIONS = ("torchvision", "torchaudio")
 NUMPY_2_FROM = (2, 3)
 """The first torch that was built against numpy 2 (PyTorch 2.3 release notes, 2024)."""
@@ -549,3 +552,77 @@ def placeholder_package(
                     destructive=True,
                 ),
             )
+
+
+@check("triton-without-musa", layer=Layer.TORCH, severity="warning")
+def triton_without_musa(
+    torch_musa_build: TorchMusaBuild, triton: Triton, python: Python
+) -> Judgement:
+    """The installed Triton cannot compile for the cards.
+
+    ## Why it matters
+
+    `torch.compile` and packages with Triton kernels (vLLM, FlagGems, flash attention) need the
+    vendor's Triton. The stock one has the same name and number, and takes its place with the next
+    `pip install` of something that requires it. What does not use Triton works.
+
+    ## How to fix
+
+    Uninstall triton, then install the vendor's from its own index. The folder `triton/backends`
+    tells them apart: it holds `mtgpu`.
+
+    ## Symptoms
+
+    - `0 active drivers ([]). There should only be one.`
+
+    ## Sources
+
+    MUSA SDK 5.2.0 install guide (2026); FlagTree issue 773 (2026).
+    """
+    del torch_musa_build  # without it the question does not arise
+    others = set(triton.backends) - STOCK_BACK_ENDS
+    if not triton.backends:
+        yield Unknown(f"{triton.path} has no folder backends, which would tell whose it is")
+    elif "mtgpu" in others:
+        return
+    elif others:
+        yield Unknown(f"{triton}: musadoctor does not know what {', '.join(sorted(others))} is for")
+    else:
+        yield Finding(
+            f"{triton}, so it is a stock build without mtgpu ({triton.path})",
+            where=triton.path,
+            fix=Fix(
+                f"Uninstall it, then install the vendor's triton from {INDEX}",
+                (pip(python, "uninstall triton"),),
+                destructive=True,
+            ),
+        )
+
+
+@check("triton-missing", layer=Layer.TORCH, severity="note")
+def triton_missing(torch_musa_build: TorchMusaBuild, triton: Triton | Absent) -> Judgement:
+    """torch_musa is installed without Triton.
+
+    ## Why it matters
+
+    `torch.compile` and packages with Triton kernels do not work. All else does.
+
+    ## How to fix
+
+    Install triton from the vendor's index if it is needed; the one of the public index cannot
+    compile for the cards.
+
+    ## Symptoms
+
+    - `No module named 'triton'`
+
+    ## Sources
+
+    FlagTree issue 621 (2026).
+    """
+    if isinstance(triton, Absent):
+        yield Finding(
+            f"{triton}, beside torch_musa {torch_musa_build.version}",
+            where="triton",
+            fix=Fix(f"If torch.compile is wanted, install triton from {INDEX}"),
+        )

@@ -14,6 +14,7 @@ from musadoctor.api import (
     Import,
     Judgement,
     Layer,
+    Libraries,
     MusaDevice,
     Python,
     Toolkit,
@@ -24,8 +25,8 @@ from musadoctor.api import (
     Unknown,
     check,
 )
-from musadoctor_checks._messages import by_message
 from musadoctor_checks._children import command, remedy, told
+from musadoctor_checks._messages import by_message
 from musadoctor_checks._wheels import INDEX, reinstall, wanted
 from musadoctor_checks.knowledge import explained
 
@@ -150,12 +151,12 @@ def torch_musa_import_fails(
 def torch_musa_unavailable(
     torch_musa: TorchMusa, gpus: Gpus | Unknown, python: Python | Absent | Unknown
 ) -> Judgement:
-    """torch.musa.is_available() is False.
+    """torch_musa finds no device.
 
     ## Why it matters
 
-    torch_musa loads, but the runtime counts no device. The reason is said in a warning only, which
-    most programs do not show.
+    torch_musa loads, but `torch.musa.is_available()` is False or does not come back: the runtime
+    counts no device. The reason is said in a warning only, which most programs do not show.
 
     ## How to fix
 
@@ -179,8 +180,9 @@ def torch_musa_unavailable(
     reason = "; ".join(said) or "without a warning that would say why"
     meaning = f" ({known.meaning})" if known and known.meaning not in reason else ""
     cards = f", with {gpus}" if isinstance(gpus, Gpus) else ""
+    outcome = "is False" if torch_musa.available is False else "has no answer"
     yield Finding(
-        f"torch.musa.is_available() is False{cards}: {reason}{meaning}",
+        f"torch.musa.is_available() {outcome}{cards}: {reason}{meaning}",
         fix=Fix(
             known.fix if known else "See whether musaInfo lists the cards: if not, it is not torch",
             (command(python, f"{IMPORT}; print(torch.musa.device_count())"),),
@@ -432,13 +434,20 @@ def torch_musa_lacks_architecture(
     severity="warning",
     follows_from=Layer.ENVIRONMENT,
 )
-def several_toolkits_mapped(torch_musa: TorchMusa, toolkits: Toolkits | Absent) -> Judgement:
+def several_toolkits_mapped(
+    torch_musa: TorchMusa | Absent | Unknown,
+    libraries: Libraries | Absent | Unknown,
+    toolkits: Toolkits | Absent,
+) -> Judgement:
     """torch_musa runs with libraries of several Toolkits at once.
 
     ## Why it matters
 
-    These are the files that were mapped into the process after the import. Libraries of one release
-    are tested with each other; a mix loads, and fails later in ways that point elsewhere.
+    Libraries of one release are tested with each other; a mix loads, and fails later in ways that
+    point elsewhere, or stops the import with an undefined symbol.
+
+    The libraries are those that were mapped into the process by the import. Where there was none,
+    they are those that the loader's rules lead to.
 
     ## How to fix
 
@@ -446,22 +455,30 @@ def several_toolkits_mapped(torch_musa: TorchMusa, toolkits: Toolkits | Absent) 
 
     ## Sources
 
-    brilliantrough/agent-skills (2026).
+    brilliantrough/agent-skills (2026); ld.so(8).
     """
+    known = libraries.found if isinstance(libraries, Libraries) else ()
+    when = "mapped at the same time"
+    if isinstance(torch_musa, TorchMusa) and torch_musa.mapped:
+        paths = torch_musa.mapped
+    elif predicted := [lib.real_path for lib in known if lib.asked_by and not lib.problem]:
+        paths = tuple(predicted)
+        when = "by the loader's rules torch_musa maps at the same time"
+    else:
+        if not isinstance(torch_musa, TorchMusa):
+            yield torch_musa
+        return
     roots = [tree.root for tree in toolkits.installed] if isinstance(toolkits, Toolkits) else []
     used: dict[str, str] = {}
-    for path in torch_musa.mapped:
-        for root in roots:
-            if path.startswith(f"{root}/"):
-                used.setdefault(root, path)
     copies: dict[str, list[str]] = {}
-    for path in torch_musa.mapped:
+    for path in paths:
+        used |= {root: used.get(root, path) for root in roots if path.startswith(f"{root}/")}
         copies.setdefault(posixpath.basename(path).partition(".so")[0], []).append(path)
-    twice = [path for paths in copies.values() if len(paths) > 1 for path in paths]
+    twice = [path for same in copies.values() if len(same) > 1 for path in same]
     mixed = list(used.values()) if len(used) > 1 else twice
     if mixed:
         yield Finding(
-            f"mapped at the same time: {', '.join(mixed)}",
+            f"{when}: {', '.join(mixed)}",
             where="LD_LIBRARY_PATH",
             fix=Fix("Keep one Toolkit in LD_LIBRARY_PATH, the one that torch_musa was built for"),
         )

@@ -10,7 +10,7 @@ from typing import NoReturn
 import typer
 
 from musadoctor import __version__
-from musadoctor.cli import capture, checks, report, triage
+from musadoctor.cli import capture, checks, env, report, triage
 from musadoctor.cli.shared import BROKEN, USAGE
 
 UNREAD = 141
@@ -29,12 +29,14 @@ app.command()(capture.capture)
 app.command()(triage.triage)
 app.command("list")(checks.list_checks)
 app.command()(checks.explain)
+app.command()(env.env)
 
 
 def run() -> NoReturn:
     """Run the command line, with streams that no character can break."""
     # Most threads wait for a child; at the usual 5 ms its answer waits for its turn in vain.
     sys.setswitchinterval(0.001)
+    _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -53,6 +55,15 @@ def run() -> NoReturn:
     # To take the interpreter down takes a seventh of a report, and what may still be waiting for
     # a file that never answers would keep it from ending.
     os._exit(code)
+
+
+def _open_what_is_closed() -> None:
+    """Give a program that was started with closed standard streams some that lead nowhere."""
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # Takes the free number, so that no other file becomes a standard stream.
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(nowhere, "r" if name == "stdin" else "w"))
 
 
 def _failed(error: Exception) -> int:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from musadoctor.cli.shared import PluginsOption, refuse
-from musadoctor.plugins import load
+from musadoctor.plugins import load, not_loaded, plugin_broken
 from musadoctor.selection import SelectionError, find
 
 
@@ -34,8 +34,9 @@ def explain(
     """Explain one check: why it matters, how to fix what it finds."""
     from musadoctor.render import checks  # noqa: PLC0415 - only these commands need it
 
+    loaded = load(plugins=True)
     try:
-        found = find(load(plugins=True).checks, check)
+        found = find((*loaded.checks, plugin_broken), check)
     except SelectionError as error:
-        refuse(str(error))
+        refuse(f"{error}{not_loaded(loaded.failures)}")
     sys.stdout.write(checks.explanation(found))

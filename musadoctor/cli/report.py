@@ -95,8 +95,15 @@ def report(
     if version:
         print(f"musadoctor {__version__}")
         raise typer.Exit
+    given = [name for name in context.params if _is_given(context, name)]
     if context.invoked_subcommand is not None:
+        if given:
+            option, command = _option(given[0]), context.invoked_subcommand
+            refuse(f"{option} stands before {command}, which takes its options after its name")
         return
+    unheard = sorted({"python", "timeout"}.intersection(given)) if recording else []
+    if unheard:
+        refuse(f"{_option(unheard[0])} says nothing to a recording, whose answers are all there")
     options = Options(
         select=tuple(select or ()),
         ignore=tuple(ignore or ()),
@@ -122,6 +129,15 @@ def report(
         refuse(str(error))
     write(show, output)
     raise typer.Exit(exit_code(made, fail_on=fail_on.value, strict=strict))
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _stream(live: Live, options: Options, *, verbose: bool, quiet: bool) -> tuple[Show, Report]:

@@ -1,5 +1,6 @@
 """What the commands share: options, output, and how they end."""
 
+import signal
 import stat
 import sys
 from collections.abc import Callable
@@ -15,6 +16,13 @@ USAGE, INCOMPLETE, BROKEN, INTERRUPTED = 2, 3, 4, 130
 Show = Callable[[TextIO], None]
 T = TypeVar("T")
 
+
+def _seconds(value: float) -> float:
+    if value != value:  # noqa: PLR0124 - not a number, which no limit ever reaches
+        raise typer.BadParameter("expected a number of seconds")
+    return value
+
+
 PythonOption = Annotated[
     str | None,
     typer.Option(
@@ -26,7 +34,13 @@ PythonOption = Annotated[
 ]
 TimeoutOption = Annotated[
     float,
-    typer.Option("--timeout", metavar="SECONDS", min=1, help="The longest that a report may take."),
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        min=1,
+        callback=_seconds,
+        help="The longest that a report may take.",
+    ),
 ]
 RecordingOption = Annotated[
     Path | None,
@@ -46,7 +60,13 @@ RedactOption = Annotated[
 
 
 def until_interrupted(live: Live, work: Callable[[], T]) -> T:
-    """Do ``work``; Ctrl-C stops what it runs and leaves with exit code 130."""
+    """Do ``work``; Ctrl-C stops what it runs and leaves with exit code 130.
+
+    So do SIGTERM and SIGHUP: what is run has a session of its own, which they do not reach.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) == signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
     try:
         return work()
     except KeyboardInterrupt:

@@ -19,7 +19,8 @@ from musadoctor.facts.driver import (
 )
 from musadoctor.facts.environment import Environment, SearchEntry
 from musadoctor.facts.hardware import Gpu, Gpus, PcieLink
-from musadoctor.facts.machine import Container, InjectedFile, Machine
+from musadoctor.facts.kernel import DkmsTree, KernelLog, KernelMessage, ModuleFile
+from musadoctor.facts.machine import Container, ContainerRuntime, InjectedFile, Machine
 from musadoctor.facts.messages import MessageLine, Messages
 from musadoctor.facts.python import (
     Distribution,
@@ -27,13 +28,18 @@ from musadoctor.facts.python import (
     Python,
     TorchBuild,
     TorchMusaBuild,
+    Triton,
 )
 from musadoctor.facts.toolkit import (
     Component,
     ComponentLibrary,
+    DriverFolder,
+    DriverFolders,
+    HiddenLibrary,
     Libraries,
     LoadableLibrary,
     Mcc,
+    MissingLibrary,
     Route,
     Toolkit,
     ToolkitRoutes,
@@ -57,25 +63,34 @@ __all__ = [
     "Component",
     "ComponentLibrary",
     "Container",
+    "ContainerRuntime",
     "DeviceNode",
     "DeviceNodes",
     "Distribution",
     "Distributions",
+    "DkmsTree",
+    "DriverFolder",
+    "DriverFolders",
     "Environment",
     "Gmi",
     "GmiCard",
     "GmiProcess",
     "Gpu",
     "Gpus",
+    "HiddenLibrary",
     "Import",
     "InjectedFile",
     "KernelDriver",
+    "KernelLog",
+    "KernelMessage",
     "Libraries",
     "LoadableLibrary",
     "Machine",
     "Mcc",
     "MessageLine",
     "Messages",
+    "MissingLibrary",
+    "ModuleFile",
     "MusaDevice",
     "MusaInfo",
     "MusaInfoDevice",
@@ -93,6 +108,7 @@ __all__ = [
     "TorchBuild",
     "TorchMusa",
     "TorchMusaBuild",
+    "Triton",
     "Unknown",
     "VersionQuery",
 ]

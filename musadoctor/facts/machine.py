@@ -29,6 +29,9 @@ class Machine(NamedTuple):
     logical_cpus: int | None
     memory_bytes: int | None
     """Physical memory of the host, not the container's limit."""
+    iommu: bool | None = None
+    """Whether the kernel has put devices into IOMMU groups, whatever the boot parameters say;
+    ``None`` where /sys does not tell."""
 
     def __str__(self) -> str:
         size = f", {self.memory_bytes / 2**30:.0f} GiB" if self.memory_bytes else ""
@@ -62,5 +65,34 @@ class Container(NamedTuple):
         return f"{self.runtime or 'container'} ({', '.join(self.signals)})"
 
 
+class ContainerRuntime(NamedTuple):
+    """How docker on this host finds the vendor's runtime for containers."""
+
+    config: str
+    """Docker's configuration, ``/etc/docker/daemon.json``."""
+    problem: str | None
+    """Why the configuration cannot be used, ``None`` where it can or there is none."""
+    runtimes: tuple[tuple[str, str], ...]
+    """The configured runtimes: name and program."""
+    default: str | None
+    """``default-runtime`` of the configuration."""
+    binary: str
+    """The program of the runtime ``mthreads``: the configured one, else the usual path."""
+    state: str
+    """Of that program: ``ok``, ``missing``, ``empty``, ``dangling``, ``not executable``,
+    ``folder``, ``other``; empty where it could not be looked at."""
+
+    @property
+    def bound(self) -> bool:
+        """Whether docker knows the runtime ``mthreads``."""
+        return "mthreads" in dict(self.runtimes)
+
+    def __str__(self) -> str:
+        if not self.bound:
+            return f"docker has no runtime mthreads ({self.config})"
+        return f"docker's runtime mthreads is {self.binary} ({self.config})"
+
+
 MachineFact = Machine | Unknown
 ContainerFact = Container | Absent | Unknown
+ContainerRuntimeFact = ContainerRuntime | Absent | Unknown

@@ -101,7 +101,23 @@ class TorchMusaBuild(NamedTuple):
         return f"torch_musa {self.version}{toolkit} ({self.source})"
 
 
+class Triton(NamedTuple):
+    """The installed package triton, whose name and number do not tell whose it is."""
+
+    version: WheelVersion | None
+    """By its metadata."""
+    path: str
+    backends: tuple[str, ...]
+    """The folders in ``triton/backends``: ``mtgpu`` in the vendor's, ``amd`` and ``nvidia`` in the
+    stock one. Empty where there is no such folder, as before Triton 3."""
+
+    def __str__(self) -> str:
+        back_ends = ", ".join(self.backends) or "none"
+        return f"triton {self.version or 'of unknown version'}, back ends: {back_ends}"
+
+
 PythonFact = Python | Absent | Unknown
 DistributionsFact = Distributions | Absent | Unknown
 TorchBuildFact = TorchBuild | Absent | Unknown
 TorchMusaBuildFact = TorchMusaBuild | Absent | Unknown
+TritonFact = Triton | Absent | Unknown

@@ -133,6 +133,20 @@ class ComponentLibrary(NamedTuple):
         return f"{self.name} {self.version or 'of unstated version'} ({self.source})"
 
 
+class HiddenLibrary(NamedTuple):
+    """The copy that a library would find by its own DT_RUNPATH, were it not for LD_LIBRARY_PATH."""
+
+    path: str
+    """With links resolved."""
+    entry: str
+    """The element of the DT_RUNPATH, as written: ``$ORIGIN/../lib``."""
+    toolkit: ToolkitVersion | None
+    """The Toolkit that it belongs to."""
+
+    def __str__(self) -> str:
+        return f"{self.path} (by RUNPATH {self.entry})"
+
+
 class LoadableLibrary(NamedTuple):
     """The file that the loader would take for one soname."""
 
@@ -141,27 +155,74 @@ class LoadableLibrary(NamedTuple):
     real_path: str
     """``path`` with links resolved: ``/usr/lib/x86_64-linux-gnu/libmusa.so.1.5.4``."""
     found_by: str
-    """The rule: ``LD_LIBRARY_PATH``, ``ld.so.cache``, ``default path``."""
+    """The rule: ``RPATH``, ``LD_LIBRARY_PATH``, ``RUNPATH``, ``ld.so.cache``, ``default path``."""
     problem: str | None
     """Why it cannot be loaded: ``empty file``, ``not an ELF file``, ``dangling link``."""
+    entry: str = ""
+    """The element of the search path that led there, as written: ``$ORIGIN/../lib``."""
+    asked_by: str = ""
+    """The library that needs it first when torch and torch_musa are imported; empty where none of
+    them does, so that it was looked for by LD_LIBRARY_PATH, cache and default folders alone."""
+    toolkit: ToolkitVersion | None = None
+    """The Toolkit that the file belongs to."""
+    hides: HiddenLibrary | None = None
+    """What ``asked_by`` would have found in its own DT_RUNPATH."""
 
     def __str__(self) -> str:
-        return f"{self.soname} -> {self.real_path} (by {self.found_by})"
+        entry = f" {self.entry}" if self.found_by in {"RPATH", "RUNPATH"} else ""
+        return f"{self.soname} -> {self.real_path} (by {self.found_by}{entry})"
+
+
+class MissingLibrary(NamedTuple):
+    """A soname that is needed, and that the loader does not find."""
+
+    soname: str
+    asked_by: str
+    """The first library that needs it."""
 
 
 class Libraries(NamedTuple):
     """What the loader would take for each MUSA library name that exists or is asked for."""
 
     found: tuple[LoadableLibrary, ...]
-    missing: tuple[str, ...]
-    """Sonames that the installed torch_musa needs and that no loader directory has."""
+    missing: tuple[MissingLibrary, ...]
+    """What ``import torch_musa`` needs of MUSA, MPI and MKL and the loader finds nowhere."""
 
     def of_name(self, stem: str) -> tuple[LoadableLibrary, ...]:
         """All found libraries of a stem, ``libmusart``."""
         return tuple(lib for lib in self.found if lib.soname.startswith(f"{stem}.so"))
 
     def __str__(self) -> str:
-        return f"{len(self.found)} MUSA libraries on the loader's path"
+        asked = sum(1 for library in self.found if library.asked_by)
+        needed = f", {asked} of them for torch_musa" if asked else ""
+        return f"{len(self.found)} MUSA libraries on the loader's path{needed}"
+
+
+class DriverFolder(NamedTuple):
+    """A folder outside of the Toolkits that holds a ``libmusa``."""
+
+    path: str
+    """With links resolved."""
+    version: ToolkitVersion | None
+    """The SDK release that the path names: ``5.2.0`` of ``runtime-deps/5.2.0/lib``."""
+
+    def __str__(self) -> str:
+        return f"{self.path} ({self.version or 'of unstated release'})"
+
+
+class DriverFolders(NamedTuple):
+    """Folders with the user-space driver of one SDK release each, beside the system's."""
+
+    folders: tuple[DriverFolder, ...]
+
+    def of_release(self, version: ToolkitVersion) -> DriverFolder | None:
+        """The folder for a Toolkit of this number."""
+        return next(
+            (f for f in self.folders if f.version and version <= f.version <= version), None
+        )
+
+    def __str__(self) -> str:
+        return f"libmusa in {', '.join(map(str, self.folders))}"
 
 
 ToolkitsFact = Toolkits | Absent | Unknown
@@ -172,3 +233,4 @@ VersionQueryFact = VersionQuery | Absent | Unknown
 ComponentLibraryFact = ComponentLibrary | Absent | Unknown
 LoadableLibraryFact = LoadableLibrary | Absent | Unknown
 LibrariesFact = Libraries | Absent | Unknown
+DriverFoldersFact = DriverFolders | Absent | Unknown

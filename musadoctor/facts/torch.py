@@ -77,7 +77,8 @@ class TorchMusa(NamedTuple):
     """``torch_musa.__version__``."""
     toolkit: str | None
     """``torch.version.musa``: text whose form differs between releases, never to be compared."""
-    available: bool
+    available: bool | None
+    """``torch.musa.is_available()``; ``None`` where it did not answer."""
     warnings: tuple[str, ...]
     """What ``is_available()`` warned of: the only place where the reason for False is said."""
     device_count: int | None
@@ -95,7 +96,8 @@ class TorchMusa(NamedTuple):
     def __str__(self) -> str:
         names = dict.fromkeys(d.name for d in self.devices if d.name)
         cards = f" ({', '.join(names)})" if names else ""
-        state = "available" if self.available else "not available"
+        states = {True: "available", False: "not available", None: "not known to be available"}
+        state = states[self.available]
         return f"torch.musa is {state}, {self.device_count} devices{cards}"
 
 

@@ -9,11 +9,14 @@ from collections.abc import Callable
 from musadoctor.probes import (
     components,
     container,
+    container_runtime,
     distributions,
     driver,
+    driver_folders,
     environment,
     gmi,
     host,
+    kernel,
     libraries,
     musa_info,
     pci,
@@ -22,6 +25,7 @@ from musadoctor.probes import (
     stated,
     toolkit,
     torch,
+    triton,
 )
 from musadoctor.system import System
 
@@ -46,17 +50,22 @@ PROBES: dict[str, Probe] = {
     "gpus": pci.gpus,
     "kernel_driver": driver.kernel_driver,
     "device_nodes": driver.device_nodes,
+    "kernel_log": kernel.kernel_log,
+    "module_file": kernel.module_file,
+    "container_runtime": container_runtime.container_runtime,
     "toolkits": toolkit.toolkits,
     "toolkit": toolkit.toolkit,
     "toolkit_routes": routes.toolkit_routes,
     "mudnn": components.mudnn,
     "mccl": components.mccl,
     "environment": environment.environment,
+    "driver_folders": driver_folders.driver_folders,
     "user_driver": libraries.user_driver,
     "libraries": libraries.libraries,
     "distributions": distributions.distributions,
     "torch_build": distributions.torch_build,
     "torch_musa_build": distributions.torch_musa_build,
     "messages": stated.messages,
+    "triton": triton.triton,
 }
 """The probe of each fact, by the name that a check's parameter bears."""

@@ -21,6 +21,7 @@ from typing import NamedTuple
 from musadoctor.facts.base import Absent, Unknown
 from musadoctor.facts.machine import Container, ContainerFact, InjectedFile
 from musadoctor.probes.gmi import Located, locate
+from musadoctor.probes.once import once
 from musadoctor.system import NOT_THERE, Failure, Stat, System
 
 FIRST_PID_NAMESPACE = "pid:[4026531836]"
@@ -56,6 +57,7 @@ class Sign(NamedTuple):
     decides: bool = False
 
 
+@once
 def container(system: System) -> ContainerFact:
     """The container that this is, and the driver files in it."""
     mounts = system.read("/proc/self/mountinfo")

@@ -315,10 +315,15 @@ def _by_circumstances(
     return "unknown", unmarked + (f", wheel tag {tag}" if tag else "")
 
 
+def own_libraries(system: System, path: str) -> tuple[str, ...]:
+    """The libraries in torch_musa's folder, the one that Python imports first."""
+    modules = [f"{path}/{n}" for n in _names(system, path) if re.fullmatch(r"_MUSAC.*\.so", n)]
+    return (*modules, *(f"{path}/lib/{n}" for n in _names(system, f"{path}/lib") if ".so" in n))
+
+
 def _needed(system: System, path: str) -> tuple[tuple[str, ...], list[str]]:
     """The sonames that torch_musa's own libraries need, and which those are."""
-    files = [f"{path}/{n}" for n in _names(system, path) if re.fullmatch(r"_MUSAC.*\.so", n)]
-    files += [f"{path}/lib/{n}" for n in _names(system, f"{path}/lib") if ".so" in n]
+    files = own_libraries(system, path)
     needed: dict[str, None] = {}
     unread: list[str] = []
     for file in files:

@@ -11,12 +11,13 @@ from musadoctor.facts.driver import (
     DeviceNode,
     DeviceNodes,
     DeviceNodesFact,
+    Gmi,
     KernelDriver,
     KernelDriverFact,
     StatedVersion,
 )
-from musadoctor.facts.driver import Gmi
 from musadoctor.probes.gmi import gmi
+from musadoctor.probes.once import once
 from musadoctor.probes.pci import VENDOR, gpus
 from musadoctor.probes.stated import stated as in_prose
 from musadoctor.system import NOT_THERE, UNRECORDED, Failure, System
@@ -31,6 +32,7 @@ _MTGPU = re.compile(r"mtgpu\.?\d+")
 _DRM = re.compile(r"(card|renderD)\d+")
 
 
+@once
 def kernel_driver(system: System) -> KernelDriverFact:
     """The loaded module, and every place that states its version."""
     module = system.stat(MODULE)

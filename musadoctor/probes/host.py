@@ -49,6 +49,7 @@ def machine(system: System) -> MachineFact:
         virtual_machine=_hypervisor(system, wsl=wsl),
         logical_cpus=None if isinstance(resources, Failure) else resources.logical_cpus,
         memory_bytes=None if isinstance(resources, Failure) else resources.memory_bytes,
+        iommu=_iommu(system),
     )
 
 
@@ -98,6 +99,16 @@ def _hypervisor(system: System, *, wsl: bool) -> str | None:
     if isinstance(cpus, str) and _HYPERVISOR_FLAG.search(cpus):
         return "Hyper-V" if wsl else named or "an unnamed hypervisor"
     return _line(system, "/sys/hypervisor/type").capitalize() or None
+
+
+def _iommu(system: System) -> bool | None:
+    """Whether an IOMMU of the kernel's is at work: it has put devices into groups."""
+    groups = system.list("/sys/kernel/iommu_groups")
+    units = system.list("/sys/class/iommu")
+    if isinstance(groups, Failure) or isinstance(units, Failure):
+        return None
+    # VFIO without an IOMMU makes groups too.
+    return None if groups and not units else bool(groups)
 
 
 def _line(system: System, path: str) -> str:

@@ -1,102 +1,80 @@
 """Which file the loader would take for each MUSA library, by its rules and without loading any.
 
-For a name such as ``libmusart.so.5`` it goes through the folders of LD_LIBRARY_PATH, then its
-cache, then the default folders. A file for another architecture is stepped over; one that is no
-library ends the search with an error; a link to nothing is as good as no file. RPATH and RUNPATH
-of the libraries that ask, LD_PRELOAD and glibc-hwcaps folders are not considered.
+What ``import torch`` and ``import torch_musa`` map is followed from the interpreter on, file by
+file (:mod:`musadoctor.probes.loader`). A name that none of it needs, such as the ``libmusa.so.4``
+that a program opens later, is looked for in LD_LIBRARY_PATH, the cache and the default folders.
 """
 
 import posixpath
 import re
-from collections.abc import Collection, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Iterator
 
 from musadoctor.facts import (
     Absent,
+    HiddenLibrary,
     Libraries,
     LoadableLibrary,
+    MissingLibrary,
     Python,
+    Toolkits,
     TorchMusaBuild,
     Unknown,
 )
 from musadoctor.facts.toolkit import LibrariesFact, LoadableLibraryFact
-from musadoctor.probes.distributions import torch_musa_build
+from musadoctor.probes.distributions import Package, own_libraries, package, torch_musa_build
 from musadoctor.probes.environment import environment, stem_of
+from musadoctor.probes.loader import (
+    LIBRARY_PATH,
+    Place,
+    Process,
+    Search,
+    Taken,
+    empty_process,
+    expand,
+    follow,
+    lib_folder,
+    own_copy,
+    place,
+    take,
+)
 from musadoctor.probes.once import once
 from musadoctor.probes.python import python
-from musadoctor.probes.toolkit import real_path
-from musadoctor.system import (
-    NOT_ALLOWED,
-    NOT_THERE,
-    UNRECORDED,
-    Failure,
-    Platform,
-    Stat,
-    System,
-)
+from musadoctor.probes.toolkit import real_path, toolkits, version_of_path
+from musadoctor.system import UNRECORDED, Elf, Failure, Platform, System
+from musadoctor.versions import ToolkitVersion
 
 WHERE = "in LD_LIBRARY_PATH, the loader's cache or default folders"
 CACHED_PREFIXES = ("libm", "libsrv_um")
 """What the cache is asked for: MUSA's libraries, MPI and MKL all begin so."""
 
+_EVERYWHERE = re.compile("|".join(CACHED_PREFIXES))
 _OTHER_NEEDS = re.compile(r"libmpi\.so\.[0-9]+|libmkl_\w+\.so(\.[0-9]+)*")
 _SONAME = re.compile(r".+\.so(\.[0-9]+)+|libsrv_um_MUSA\.so")
 
 
-class _Place(NamedTuple):
-    """One place where the loader looks, in the order of its rules."""
-
-    rule: str
-    names: Collection[str]
-    """What is there."""
-    paths: Mapping[str, str] | None = None
-    """Of the cache: from names to paths."""
-    folder: str = ""
-    shut: bool = False
-    """A folder that cannot be listed, which does not keep the loader from opening its files."""
-
-    def file(self, name: str) -> str | None:
-        if self.paths is not None:
-            return self.paths.get(name)
-        return posixpath.join(self.folder, name) if self.shut or name in self.names else None
-
-
 @once
 def libraries(system: System) -> LibrariesFact:
-    """The file of each MUSA soname on the loader's path, and what torch_musa needs in vain.
+    """The file of each MUSA soname that the loader would take, and what torch_musa needs in vain.
 
-    What the loader comes upon first is listed first.
+    First what torch_musa asks for, then what the loader comes upon first.
     """
-    variables = environment(system)
-    if isinstance(variables, Unknown):
-        return variables
-    platform = system.platform()
-    if isinstance(platform, Failure):
-        return Unknown(str(platform))
-    cached: dict[str, str] = {}
-    for prefix in CACHED_PREFIXES:
-        answer = system.cached(prefix)
-        if not isinstance(answer, Failure):
-            cached.update(answer)
-        elif answer.kind == UNRECORDED:
-            return Unknown(str(answer))
-    named = [entry.path or "." for entry in variables.library_path]
-    places = [
-        *(_folder(system, "LD_LIBRARY_PATH", path) for path in named),
-        _Place("ld.so.cache", cached, paths=cached),
-        *(_folder(system, "default path", path) for path in _defaults(system, platform)),
-    ]
-
-    needs = needs_of_torch_musa(system)
-    there = dict.fromkeys(name for place in places for name in place.names)
-    wanted = [name for name in there if stem_of(name) and _SONAME.fullmatch(name)]
-    taken = [_take(system, name, places, platform) for name in dict.fromkeys((*wanted, *needs))]
-    found = {library.soname: library for library in taken if library}
-    missing = tuple(name for name in needs if name not in found and not _of_python(system, name))
-    kept = tuple(_only_sonames(system, found, needs))
-    if not kept and not missing:
-        return Absent(f"no MUSA library {WHERE}")
-    return Libraries(kept, missing)
+    search = _search(system)
+    if not isinstance(search, Search):
+        return search
+    process = _imported(system, search)
+    if process.unrecorded:
+        return Unknown(str(process.unrecorded[0]))
+    asked = _asked_for(system, search, process)
+    plain = _on_path(system, search, {library.soname for library in asked})
+    if isinstance(plain, Failure):
+        return Unknown(str(plain))
+    missing = tuple(
+        MissingLibrary(one.name, one.asker.path)
+        for one in process.asked
+        if one.taken is None and (stem_of(one.name) or _OTHER_NEEDS.fullmatch(one.name))
+    )
+    found = (*asked, *_only_sonames(system, plain, {library.real_path for library in asked}))
+    return Libraries(found, missing) if found or missing else Absent(f"no MUSA library {WHERE}")
 
 
 def user_driver(system: System) -> LoadableLibraryFact:
@@ -110,24 +88,40 @@ def preferred(system: System, stem: str) -> LoadableLibraryFact:
     if isinstance(known, Unknown):
         return known
     candidates = known.of_name(stem) if isinstance(known, Libraries) else ()
-    needs = needs_of_torch_musa(system)
-    ranked = sorted(candidates, key=lambda lib: (lib.soname not in needs, lib.problem is not None))
+    ranked = sorted(candidates, key=lambda lib: (not lib.asked_by, lib.problem is not None))
     return next(iter(ranked), Absent(f"no {stem}.so.* {WHERE}"))
 
 
-def needs_of_torch_musa(system: System) -> tuple[str, ...]:
-    """The sonames of MUSA, MPI and MKL that the installed torch_musa asks the loader for."""
-    build = torch_musa_build(system)
-    if not isinstance(build, TorchMusaBuild):
-        return ()
-    return tuple(name for name in build.needs if stem_of(name) or _OTHER_NEEDS.fullmatch(name))
-
-
-def _folder(system: System, rule: str, path: str) -> _Place:
-    names = system.list(path)
-    if not isinstance(names, Failure):
-        return _Place(rule, dict.fromkeys(names), folder=path)
-    return _Place(rule, (), folder=path, shut=names.kind != NOT_THERE)
+def _search(system: System) -> Search | Unknown:
+    """Where the loader looks, whoever asks."""
+    variables = environment(system)
+    if isinstance(variables, Unknown):
+        return variables
+    platform = system.platform()
+    if isinstance(platform, Failure):
+        return Unknown(str(platform))
+    cached: dict[str, str] = {}
+    for prefix in CACHED_PREFIXES:
+        answer = system.cached(prefix)
+        if not isinstance(answer, Failure):
+            cached.update(answer)
+        elif answer.kind == UNRECORDED:
+            return Unknown(str(answer))
+    lib = lib_folder(system, platform)
+    origin = posixpath.dirname(_program(system))
+    return Search(
+        platform.architecture,
+        lib,
+        tuple(
+            place(system, LIBRARY_PATH, path, expand(path, origin, lib, platform.architecture))
+            for path in (entry.path or "." for entry in variables.library_path)
+        ),
+        (
+            Place("ld.so.cache", "", cached, paths=cached),
+            *(place(system, "default path", path, path) for path in _defaults(system, platform)),
+        ),
+        _EVERYWHERE,
+    )
 
 
 def _defaults(system: System, platform: Platform) -> list[str]:
@@ -143,56 +137,101 @@ def _defaults(system: System, platform: Platform) -> list[str]:
     return list(seen.values())
 
 
-def _take(
-    system: System, name: str, places: list[_Place], platform: Platform
-) -> LoadableLibrary | None:
-    """The first file that the loader does not step over, else the first that it does."""
-    stepped_over: LoadableLibrary | None = None
-    for place in places:
-        path = place.file(name)
-        if path is None:
+def _program(system: System) -> str:
+    """The file of the examined interpreter, empty where there is none."""
+    interpreter = python(system)
+    return real_path(system, interpreter.path) if isinstance(interpreter, Python) else ""
+
+
+def _imported(system: System, search: Search) -> Process:
+    """What the interpreter maps for torch and then torch_musa; nothing without torch_musa."""
+    process = empty_process()
+    interpreter = python(system)
+    build = torch_musa_build(system)
+    if not (isinstance(interpreter, Python) and isinstance(build, TorchMusaBuild) and build.path):
+        return process
+    program = follow(system, search, process, _program(system), None)
+    # Extension modules are opened by whatever holds the interpreter's code.
+    code = [m for m in process.mapped if posixpath.basename(m.path).startswith("libpython3.")]
+    opener = next(iter(code), program)
+    torch = package(system, interpreter, "torch")
+    files = list(_torch_modules(system, torch.path)) if isinstance(torch, Package) else []
+    for path in (*files, *own_libraries(system, build.path)):
+        # The rest of torch_musa's folder is for later; of MUSA's it maps what is asked for by name.
+        name = posixpath.basename(path)
+        if name not in process.names and not stem_of(name):
+            follow(system, search, process, path, opener)
+    return process
+
+
+def _torch_modules(system: System, path: str) -> Iterator[str]:
+    """What ``import torch`` opens by its path."""
+    yield f"{path}/lib/libtorch_global_deps.so"
+    names = system.list(path)
+    modules = () if isinstance(names, Failure) else names
+    yield from (f"{path}/{name}" for name in modules if re.fullmatch(r"_C(\..+)?\.so", name))
+
+
+def _asked_for(system: System, search: Search, process: Process) -> list[LoadableLibrary]:
+    """The MUSA libraries that something in the process needs."""
+    found: list[LoadableLibrary] = []
+    for asked in process.asked:
+        if asked.taken is None or not stem_of(asked.name):
             continue
-        stat = system.stat(path)
-        real = stat.real or path if isinstance(stat, Stat) else path
-        library = LoadableLibrary(name, path, real, place.rule, None)
-        elf = system.elf(path)
-        if isinstance(elf, Failure):
-            dangling = isinstance(stat, Stat) and stat.kind == "dangling"
-            if elf.kind not in {NOT_THERE, NOT_ALLOWED}:
-                # The detail is worded "PATH: what is wrong".
-                return library._replace(problem=elf.detail.removeprefix(f"{path}: "))
-            if elf.kind == NOT_THERE and not dangling:
-                continue
-            problem = "dangling link" if dangling else "may not be read"
-        elif elf.machine == platform.architecture:
-            return library
-        else:
-            problem = f"for {elf.machine}, this machine is {platform.architecture}"
-        stepped_over = stepped_over or library._replace(problem=problem)
-    return stepped_over
+        own = own_copy(system, search, process, asked)
+        hidden = None
+        if own:
+            real = real_path(system, own.path)
+            hidden = HiddenLibrary(real, own.place.entry, _toolkit_of(system, real))
+        library = _library(system, asked.name, asked.taken)
+        found.append(library._replace(asked_by=asked.asker.path, hides=hidden))
+    return found
+
+
+def _on_path(
+    system: System, search: Search, known: Collection[str]
+) -> list[LoadableLibrary] | Failure:
+    """The other MUSA libraries that LD_LIBRARY_PATH, the cache and the default folders lead to."""
+    places = (*search.library_path, *search.rest)
+    found: list[LoadableLibrary] = []
+    for name in dict.fromkeys(name for looked in places for name in looked.names):
+        if name not in known and stem_of(name) and _SONAME.fullmatch(name):
+            taken = take(system, name, places, search.architecture)
+            if isinstance(taken, Failure):
+                return taken
+            if taken:
+                found.append(_library(system, name, taken))
+    return found
+
+
+def _library(system: System, name: str, taken: Taken) -> LoadableLibrary:
+    real = real_path(system, taken.path)
+    return LoadableLibrary(
+        name,
+        taken.path,
+        real,
+        taken.place.rule,
+        taken.problem,
+        taken.place.entry,
+        toolkit=_toolkit_of(system, real),
+    )
+
+
+def _toolkit_of(system: System, path: str) -> ToolkitVersion | None:
+    installed = toolkits(system)
+    return version_of_path(installed.installed if isinstance(installed, Toolkits) else (), path)
 
 
 def _only_sonames(
-    system: System, found: dict[str, LoadableLibrary], needs: tuple[str, ...]
+    system: System, on_path: list[LoadableLibrary], asked: Collection[str]
 ) -> Iterator[LoadableLibrary]:
     """Leave out names that nothing asks for: ``libmusart.so.5.2.0`` beside ``libmusart.so.5``."""
-    by_file: dict[str, str] = {}
-    for name, library in found.items():
-        shortest = by_file.setdefault(library.real_path, name)
-        if len(name) < len(shortest):
-            by_file[library.real_path] = name
-    for name, library in found.items():
-        if stem_of(name) is None:
-            continue
+    by_file: dict[str, str] = dict.fromkeys(asked, "")
+    for library in on_path:
+        shortest = by_file.setdefault(library.real_path, library.soname)
+        by_file[library.real_path] = min(shortest, library.soname, key=len)
+    for library in on_path:
         elf = system.elf(library.path)
-        stated = None if isinstance(elf, Failure) else elf.soname
-        if name in needs or name == (stated or by_file[library.real_path]):
+        stated = elf.soname if isinstance(elf, Elf) else None
+        if library.soname == (stated or by_file[library.real_path]):
             yield library
-
-
-def _of_python(system: System, name: str) -> bool:
-    """Whether the examined interpreter's own ``lib`` has it, as with MKL from pip or conda."""
-    interpreter = python(system)
-    return isinstance(interpreter, Python) and not isinstance(
-        system.elf(f"{interpreter.prefix}/lib/{name}"), Failure
-    )

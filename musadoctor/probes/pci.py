@@ -6,9 +6,10 @@ Every device is a folder of small files: ``vendor`` ``0x1ed5``, ``device`` ``0x0
 """
 
 from musadoctor.facts.base import Absent, Unknown
-from musadoctor.facts.hardware import Gpu, Gpus, GpusFact, PcieLink
 from musadoctor.facts.driver import Gmi, GmiCard
+from musadoctor.facts.hardware import Gpu, Gpus, GpusFact, PcieLink
 from musadoctor.probes.gmi import gmi
+from musadoctor.probes.once import once
 from musadoctor.probes.products import by_name, product
 from musadoctor.probes.stated import stated
 from musadoctor.system import NOT_THERE, UNRECORDED, Failure, System
@@ -19,6 +20,7 @@ DISPLAY_CONTROLLERS = "0x03"
 BUS = "/sys/bus/pci/devices"
 
 
+@once
 def gpus(system: System) -> GpusFact:
     """Display and 3D controllers of vendor 1ed5, in the order of their addresses."""
     addresses = system.list(BUS)

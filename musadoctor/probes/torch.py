@@ -90,11 +90,12 @@ def torch_musa(system: System) -> TorchMusaFact:
     value = _mapping(told.values["import torch_musa"])
     count = _integer(told.values.get("device_count"))
     supported = told.values.get("bf16 supported")
+    available = told.values.get("is_available")
     warnings = (*told.warnings.get("is_available", ()), *told.warnings.get("device_count", ()))
     return TorchMusa(
         version=_text(value.get("version")),
         toolkit=_text(value.get("toolkit")),
-        available=told.values.get("is_available") is True,
+        available=available if isinstance(available, bool) else None,
         warnings=tuple(dict.fromkeys(warnings)),
         device_count=count,
         devices=tuple(_device(told, index) for index in range(min(count or 0, _MOST_DEVICES))),

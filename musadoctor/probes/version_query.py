@@ -85,4 +85,4 @@ def not_answered(command: str, ran: Ran) -> Absent | Unknown:
     if ran.status == "not there":
         return Absent(ran.note)
     how = f"killed by {ran.note}" if ran.status == "signal" else ran.note or ran.status
-    return Unknown(f"{command}: {how}")
+    return Unknown(f"{command}: {how.removeprefix(f'{command}: ')}")

@@ -51,6 +51,15 @@ SHOWN: dict[Layer, tuple[str, ...]] = {
     Layer.COLLECTIVES: ("collectives",),
 }
 """The facts that stand for a layer on its green line."""
+SLOW = {
+    "python": "Python",
+    "torch_import": "torch",
+    "gmi_answer": "mthreads-gmi",
+    "musa_info_answer": "musaInfo",
+    "version_query": "musa_version_query",
+    "mcc": "mcc",
+}
+"""The facts that stand for a program which is run, and what the live line calls it."""
 LABEL = 13
 VERBOSE_LABEL = 34
 MOST_PIECES = 12
@@ -107,9 +116,13 @@ class TextReport:
     def waiting(self, facts: Sequence[str], seconds: float) -> None:
         """Renew the live line."""
         if self._status is not None and seconds >= 1:
-            names = dict.fromkeys(_subject(fact) for fact in facts)
-            line = f"waiting for {', '.join(names)}, {seconds:.0f} s"
-            self._status.write(f"\r\x1b[K{line[: self._width]}")
+            # What most facts wait for is named; the others wait for it, or are quick.
+            names = dict.fromkeys(SLOW[fact] for fact in facts if fact in SLOW)
+            subject = ", ".join(names) or facts[0].replace("_", " ")
+            passed = f", {seconds:.0f} s"
+            # A line that the terminal wraps could not be renewed.
+            room = min(self._width, self._console.width) - len(passed)
+            self._status.write(f"\r\x1b[K{f'waiting for {subject}'[:room]}{passed}")
             self._status.flush()
 
     def finish(self, report: Report) -> None:
@@ -232,7 +245,7 @@ class TextReport:
         caution = "Fix (it can lose something): " if finding.fix.destructive else "Fix: "
         self._block(caution + finding.fix.text, STYLES["passed"])
         for command in finding.fix.commands:
-            self._print(Text(f"        {command}", STYLES["command"]))
+            self._print(Text(f"        {_plain(command)}", STYLES["command"]))
 
     def _unknown(self, report: Report) -> None:
         """What could not be found out, each reason once with the checks that wait for it."""
@@ -308,7 +321,7 @@ class TextReport:
 
     def _wrap(self, text: str, indent: str) -> list[str]:
         return textwrap.wrap(
-            text,
+            _plain(text),
             self._width - len(indent),
             break_long_words=False,
             break_on_hyphens=False,
@@ -357,10 +370,11 @@ def _name(layer: Layer) -> str:
     return str(layer).replace("_", "-")
 
 
-def _subject(fact: str) -> str:
-    """What a person calls the thing that a fact is about."""
-    first = fact.partition("_")[0]
-    return {"collectives": "torch", "gmi": "mthreads-gmi", "musa": "musaInfo"}.get(first, first)
+def _plain(text: str) -> str:
+    """Text that no terminal obeys, whatever a variable or a file's name holds."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t\u3000\xa0" else "\ufffd" for c in text)
 
 
 def _can_show(stream: TextIO, text: str) -> bool:

@@ -124,6 +124,10 @@ def machine(answers: Tables, memory_gib: int, *, iommu: bool) -> None:
     }
     for path in ("/usr/bin", "/bin", "/opt/env/bin", "/usr/lib", LIB):
         folder(answers, path)
+    answers["folders"] |= {
+        "/sys/kernel/iommu_groups": [str(group) for group in range(40)] if iommu else [],
+        "/sys/class/iommu": ["dmar0", "dmar1"] if iommu else [],
+    }
 
 
 def hardware(answers: Tables, card: Card, count: int) -> None:
@@ -159,9 +163,17 @@ def hardware(answers: Tables, card: Card, count: int) -> None:
 
 
 def driver(answers: Tables, card: Card, count: int, software: Software) -> None:
-    """The loaded module, its nodes, libmusa, and the management tool."""
+    """The loaded module and its file, its nodes, libmusa, and the management tool."""
     folder(answers, "/sys/module/mtgpu", ["version"])
     release = software.driver.partition("-")[0]
+    module(answers, software.driver)
+    answers["runs"]["dmesg"] = {
+        "status": "ok",
+        "code": 0,
+        "out": f"[    0.000000] {answers['files']['/proc/version']}"
+        "[   11.402817] mtgpu: loading out-of-tree module taints kernel.\n",
+        "note": "2 of 1873 lines kept",
+    }
     answers["files"] |= {
         "/sys/module/mtgpu/version": f"{software.driver}\n",
         "/proc/driver/musa/version": f"package version:{release}\n",
@@ -194,6 +206,24 @@ def driver(answers: Tables, card: Card, count: int, software: Software) -> None:
             "code": 0,
             "out": json.dumps(gmi_json(card, count, software), indent=4) + "\n",
         }
+
+
+def module(answers: Tables, version: str) -> None:
+    """The module as DKMS builds it for the running kernel, with the kernel's headers."""
+    kernel = answers["platform"][""]["kernel"]
+    modules = f"/lib/modules/{kernel}"
+    tree = f"/var/lib/dkms/mtgpu/{version}"
+    answers["folders"] |= {
+        "/lib/modules": [kernel],
+        f"{modules}/updates/dkms": ["mtgpu.ko"],
+        "/var/lib/dkms/mtgpu": [version, f"kernel-{kernel}-x86_64"],
+        tree: [kernel, "build", "source"],
+    }
+    answers["stats"] |= {
+        f"{modules}/modules.builtin": stat("file", real=f"{modules}/modules.builtin"),
+        f"{modules}/build/Makefile": stat("file", real=f"/usr/src/linux-headers-{kernel}/Makefile"),
+        f"{tree}/source": stat("folder", executable=True, real=f"/usr/src/mtgpu-{version}"),
+    }
 
 
 def table(card: Card, count: int, software: Software) -> str:
@@ -378,13 +408,14 @@ def wheels(answers: Tables, software: Software) -> None:
     distribution(answers, "torch_musa", software.torch_musa + software.label, wheel, ("packaging",))
     distribution(answers, "numpy", "1.26.4", "cp310-cp310-manylinux_2_17_x86_64", ())
     distribution(answers, "triton", "3.2.0", wheel, ())
+    folder(answers, f"{SITE}/triton/backends", ["__init__.py", "compiler.py", "mtgpu"])
     files = answers["files"]
     files[f"{SITE}/torch_musa-{software.torch_musa}{software.label}.dist-info/entry_points.txt"] = (
         "[torch.backends]\ntorch_musa = torch_musa:_autoload\n"
     )
     torch = f"{SITE}/torch"
     package = ["__init__.py", "_C.cpython-310-x86_64-linux-gnu.so", "lib", "version.py"]
-    folder(answers, torch, package)
+    answers["folders"][torch] = package
     folder(answers, f"{torch}/lib", ["libc10.so", "libtorch.so", "libtorch_cpu.so"])
     files[f"{torch}/version.py"] = (
         f"__version__ = '{software.torch}{software.label}'\ndebug = False\n"
@@ -392,7 +423,7 @@ def wheels(answers: Tables, software: Software) -> None:
     )
     musa = f"{SITE}/torch_musa"
     extension = "_MUSAC.cpython-310-x86_64-linux-gnu.so"
-    folder(answers, musa, ["__init__.py", extension, "lib", "version.py"])
+    answers["folders"][musa] = ["__init__.py", extension, "lib", "version.py"]
     folder(answers, f"{musa}/lib", ["libmusa_kernels.so", "libmusa_python.so.1"])
     files[f"{musa}/version.py"] = (
         f"__version__ = '{software.torch_musa}+0bc05bf'\ngit_version = '0bc05bf'\n"
@@ -400,7 +431,7 @@ def wheels(answers: Tables, software: Software) -> None:
     major = software.toolkit[0]
     needs = [f"libmusart.so.{major}", f"libmudnn.so.{software.mudnn[0]}", "libmusa.so.1"]
     needs += ["libmccl.so.2"] if software.mccl else []
-    own = elf(None, ("libmusa_python.so.1", "libtorch.so"))
+    own = elf(None, ("libmusa_python.so.1", "libtorch.so")) | {"runpath": ["$ORIGIN/lib"]}
     answers["libraries"] |= {
         f"{musa}/{extension}": own,
         f"{musa}/lib/libmusa_python.so.1": elf("libmusa_python.so.1", (*needs, "libc10.so")),

@@ -26,6 +26,7 @@ FILES = {
     "packages.toml": ("placeholder", "wheel_python", "numpy_1"),
     "environment.toml": ("alloc_conf_key",),
     "messages.toml": ("message",),
+    "kernel_log.toml": ("refusal", "xid"),
     "kernels.toml": ("tested_kernels", "bad_kernel"),
 }
 """The tables of each file."""
@@ -133,6 +134,25 @@ class Message(NamedTuple):
     ``None`` where it is ``pattern``."""
     before: re.Pattern[str] | None
     """What has to stand in the lines just above."""
+
+
+class Refusal(NamedTuple):
+    """A line with which the kernel refuses to load the module mtgpu."""
+
+    pattern: re.Pattern[str]
+    kind: str
+    """``other kernel``, ``signature`` or ``option``."""
+    meaning: str
+    fix: str
+    origin: Origin
+
+
+class Xid(NamedTuple):
+    """A fault by the number that the driver gives it."""
+
+    code: str
+    meaning: str
+    origin: Origin
 
 
 def rows(table: str) -> list[Row]:
@@ -252,6 +272,29 @@ def messages() -> tuple[Message, ...]:
             re.compile(_text(row, "before"), re.IGNORECASE) if "before" in row else None,
         )
         for row in rows("message")
+    )
+
+
+@functools.cache
+def refusals() -> tuple[Refusal, ...]:
+    """Lines with which the kernel refuses the module."""
+    return tuple(
+        Refusal(
+            re.compile(_text(row, "pattern"), re.IGNORECASE),
+            _text(row, "kind"),
+            _text(row, "meaning"),
+            _text(row, "fix"),
+            _origin(row),
+        )
+        for row in rows("refusal")
+    )
+
+
+@functools.cache
+def xids() -> tuple[Xid, ...]:
+    """Faults by number."""
+    return tuple(
+        Xid(_text(row, "code"), _text(row, "meaning"), _origin(row)) for row in rows("xid")
     )
 
 
