@@ -133,8 +133,8 @@ def driver_module_build_fails(messages: Messages) -> Judgement:
     yield from _told("driver-module-build-fails", messages)
 
 
-@check("container-runtime-not-bound", layer=Layer.CONTAINER, severity="error")
-def container_runtime_not_bound(messages: Messages) -> Judgement:
+@check("container-started-without-runtime", layer=Layer.CONTAINER, severity="error")
+def container_started_without_runtime(messages: Messages) -> Judgement:
     """Docker starts containers without the vendor's runtime.
 
     ## Why it matters
@@ -156,7 +156,7 @@ def container_runtime_not_bound(messages: Messages) -> Judgement:
 
     musa-deploy 0.7.0 (2025-08).
     """
-    yield from _told("container-runtime-not-bound", messages)
+    yield from _told("container-started-without-runtime", messages)
 
 
 @check("cxx-headers-missing", layer=Layer.ENVIRONMENT, severity="warning")
@@ -232,31 +232,6 @@ def package_built_for_cuda(messages: Messages) -> Judgement:
     torch_musa issue 143 (2026).
     """
     yield from _told("package-built-for-cuda", messages)
-
-
-@check("triton-without-musa", layer=Layer.TORCH_MUSA, severity="error")
-def triton_without_musa(messages: Messages) -> Judgement:
-    """Triton has no MUSA back end.
-
-    ## Why it matters
-
-    The triton of the public index knows CUDA and ROCm only. `torch.compile` and kernels written
-    in triton fail with it, while plain torch works.
-
-    ## How to fix
-
-    Install the triton that the vendor publishes with this torch_musa.
-
-    ## Symptoms
-
-    - `RuntimeError: 0 active drivers ([]). There should only be one.`
-    - `ModuleNotFoundError: No module named 'triton'`
-
-    ## Sources
-
-    FlagTree issues 621 and 773 (2026).
-    """
-    yield from _told("triton-without-musa", messages)
 
 
 @check("mudnn-operation-fails", layer=Layer.TORCH_MUSA, severity="warning")

@@ -554,7 +554,7 @@ def placeholder_package(
             )
 
 
-@check("triton-without-musa", layer=Layer.TORCH, severity="warning")
+@check("triton-without-musa", layer=Layer.TORCH, severity="warning", said=by_message)
 def triton_without_musa(
     torch_musa_build: TorchMusaBuild, triton: Triton, python: Python
 ) -> Judgement:
