@@ -99,8 +99,7 @@ def test_other_words_name_the_same_cause(first: str, text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "MTT S5000, driver 3.3.5-server, toolkit 4.3.5, torch 2.7.1, torch_musa 2.7.1\n"
-        "torch.musa.is_available() True, conv3d gives wrong numbers",
+        "MTT S5000, driver 3.3.5-server, toolkit 4.3.5, torch_musa 2.7.1, is_available() True",
         "S4000 driver 3.3.1-server, MUSA SDK 4.3.1, torch 2.5.0 torch_musa 2.5.0, Ubuntu 22.04",
     ],
 )
