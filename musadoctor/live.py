@@ -201,11 +201,10 @@ class Live:
 
     def resources(self) -> Resources:
         try:
-            import psutil  # noqa: PLC0415 - 20 ms, and without /proc it raises what it likes
-
-            return Resources(psutil.cpu_count(), psutil.virtual_memory().total)
-        except Exception:  # noqa: BLE001
-            return Resources(os.cpu_count(), None)
+            memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        except (ValueError, OSError):
+            memory = -1
+        return Resources(os.cpu_count(), memory if memory > 0 else None)
 
 
 def _not_found(program: str, found: Found) -> Ran:

@@ -385,7 +385,7 @@ finally:
 @pytest.mark.parametrize(
     ("arguments", "unwanted"),
     [
-        (["--version"], {"typer", "rich", "json", "importlib.metadata", "psutil", "musadoctor.cli"}),
+        (["--version"], {"typer", "rich", "json", "importlib.metadata", "musadoctor.cli"}),
         (["--json"], {"rich", "rich.console", "pydantic", "torch", "importlib.metadata", "dataclasses"}),
         ([], {"pydantic", "torch", "importlib.metadata"}),
     ],

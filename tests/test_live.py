@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 from processes import as_nobody, in_child, open_folder, stuck_files, without_proc
 
@@ -401,22 +400,28 @@ def test_the_python_to_examine_is_told_as_it_was_given() -> None:
 
 
 def test_the_resources_are_what_the_system_says() -> None:
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    assert LIVE.resources() == Resources(os.cpu_count(), total)
+    meminfo = Path("/proc/meminfo").read_text(encoding="ascii")
+    total = int(meminfo.partition("MemTotal:")[2].split()[0]) * 1024
+    found = LIVE.resources()
+    assert found.logical_cpus == os.cpu_count()
+    assert found.memory_bytes == pytest.approx(total, rel=0.01)
 
 
 def test_what_is_known_without_proc() -> None:
     assert without_proc(LIVE.platform).kernel == platform.release()
-    assert without_proc(LIVE.resources).memory_bytes is None
+    assert without_proc(LIVE.resources) == LIVE.resources()
 
 
-def test_a_psutil_that_does_not_work_here_costs_the_memory_only(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("answer", [-1, ValueError("no such name"), OSError()])
+def test_a_machine_that_does_not_tell_its_memory(
+    monkeypatch: pytest.MonkeyPatch, answer: int | Exception
 ) -> None:
-    def broken() -> None:
-        raise RuntimeError
+    def sysconf(name: str) -> int:
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if name == "SC_PHYS_PAGES" else 4096
 
-    monkeypatch.setattr(psutil, "virtual_memory", broken)
+    monkeypatch.setattr(os, "sysconf", sysconf)
     assert LIVE.resources() == Resources(os.cpu_count(), None)
 
 

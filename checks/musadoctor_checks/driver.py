@@ -499,7 +499,12 @@ PLAUSIBLE = 0.9
 """Share of the product's memory below which the size is wrong; ECC may take a little of it."""
 
 
-@check("gpu-memory-misreported", layer=Layer.DRIVER, severity="warning")
+@check(
+    "gpu-memory-misreported",
+    layer=Layer.DRIVER,
+    severity="warning",
+    follows_from=Layer.HARDWARE,
+)
 def gpu_memory_misreported(gpus: Gpus, gmi: Gmi, machine: Machine | Unknown) -> Judgement:
     """A card shows less memory than its product has, or more in use than it has.
 

@@ -24,8 +24,6 @@ from musadoctor.cli.shared import (
 from musadoctor.facts import Absent, Unknown
 from musadoctor.live import Live
 from musadoctor.recording import RecordingError, read_recording
-from musadoctor.render.shell import render
-from musadoctor.use import find_use
 
 UNFIT = 1
 
@@ -64,6 +62,9 @@ def env(
 
     eval "$(musadoctor env --toolkit 5.2.0)"
     """
+    from musadoctor.render.shell import render  # noqa: PLC0415 - only this command needs them
+    from musadoctor.use import find_use  # noqa: PLC0415
+
     live = Live(time.monotonic() + timeout, python)
     try:
         system = live if recording is None else read_recording(str(recording))
