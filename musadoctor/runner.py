@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
+from musadoctor.printable import printable
 from musadoctor.system import Ran
 
 KEPT = 1 << 20
@@ -252,6 +253,4 @@ def _printable(data: bytearray) -> str:
     text = data.decode("utf-8", "replace")
     if text.isprintable():
         return text
-    text = _COLOURS.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    # Not printable by Python's reckoning are also the blanks of Chinese and of web pages.
-    return "".join(c if c.isprintable() or c in "\n\t\u3000\xa0" else "\ufffd" for c in text)
+    return printable(_COLOURS.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))

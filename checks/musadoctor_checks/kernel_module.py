@@ -81,6 +81,28 @@ def _without_source(trees: tuple[DkmsTree, ...]) -> str:
     return "build it with DKMS for this kernel"
 
 
+def _explained(
+    id: str,  # noqa: A002 - it is the check's id
+    kernel_driver: KernelDriver | Absent,
+    gpus: Gpus,
+    module_file: ModuleFile | Absent | Unknown,
+    log: KernelLog | Absent | Unknown,
+) -> ModuleFile | Unknown | None:
+    """The module's file where the check ``id`` tells the cause, ``None`` where another does."""
+    if not missing(kernel_driver, gpus) or isinstance(module_file, Absent):
+        return None
+    if isinstance(module_file, Unknown):
+        return module_file
+    return module_file if cause(module_file, log) == id else None
+
+
+def _hindrances(module_file: ModuleFile) -> tuple[tuple[str, ...], str]:
+    """The logs of failed builds, and what a message says of them and of missing headers."""
+    logs = tuple(tree.failed_log for tree in module_file.dkms if tree.failed_log)
+    headers = "" if module_file.headers else "; its headers are not installed"
+    return logs, headers + (f"; the last build failed ({some(logs)})" if logs else "")
+
+
 @check("driver-not-installed", layer=Layer.DRIVER, severity="error")
 def driver_not_installed(
     gpus: Gpus,
@@ -111,18 +133,13 @@ def driver_not_installed(
     MUSA SDK 5.2.0 install guide (2026); musa-deploy 0.7.0 (2025-08); the places are those of DKMS
     and of the distributions.
     """
-    if not missing(kernel_driver, gpus):
-        return
-    if isinstance(module_file, Unknown):
-        yield module_file
-        return
-    if (
-        not isinstance(module_file, ModuleFile)
-        or cause(module_file, kernel_log) != "driver-not-installed"
-    ):
+    found = _explained("driver-not-installed", kernel_driver, gpus, module_file, kernel_log)
+    if isinstance(found, Unknown):
+        yield found
+    if not isinstance(found, ModuleFile):
         return
     yield Finding(
-        f"no mtgpu.ko for the running kernel {module_file.kernel} or another one, and no source of"
+        f"no mtgpu.ko for the running kernel {found.kernel} or another one, and no source of"
         f" it in /var/lib/dkms/mtgpu, with {gpus} on the bus",
         where="mtgpu",
         fix=Fix(
@@ -163,29 +180,22 @@ def driver_module_not_built(
 
     tutorial_on_musa, environment FAQ item 7 (2025); the folders are those of DKMS.
     """  # noqa: E501 - texts to search for
-    if not missing(kernel_driver, gpus):
+    found = _explained("driver-module-not-built", kernel_driver, gpus, module_file, kernel_log)
+    if isinstance(found, Unknown):
+        yield found
+    if not isinstance(found, ModuleFile):
         return
-    if isinstance(module_file, Unknown):
-        yield module_file
-        return
-    if (
-        not isinstance(module_file, ModuleFile)
-        or cause(module_file, kernel_log) != "driver-module-not-built"
-    ):
-        return
-    trees = module_file.dkms
-    logs = tuple(tree.failed_log for tree in trees if tree.failed_log)
-    failed = f"; the last build failed ({some(logs)})" if logs else ""
-    headers = "" if module_file.headers else "; its headers are not installed"
+    trees = found.dkms
+    logs, lacking = _hindrances(found)
     yield Finding(
         f"{some([tree.name for tree in trees])} is with DKMS, but built for no kernel, so not for"
-        f" the running {module_file.kernel}{headers}{failed}",
+        f" the running {found.kernel}{lacking}",
         where=f"/var/lib/dkms/{trees[-1].name}",
         fix=Fix(
             f"Have the headers of the running kernel, then {_without_source(trees)}",
             (
                 *(f"tail -n 40 {shlex.quote(log)}" for log in logs[-1:]),
-                *build_commands(machine, module_file),
+                *build_commands(machine, found),
             ),
         ),
     )
@@ -222,34 +232,29 @@ def driver_module_for_other_kernel(
     MobiMaliangSDK issue 23 (2024-07); tutorial_on_musa issue 64 (2025); musa-deploy 0.7.0
     (2025-08).
     """
-    if not missing(kernel_driver, gpus):
+    found = _explained(
+        "driver-module-for-other-kernel", kernel_driver, gpus, module_file, kernel_log
+    )
+    if isinstance(found, Unknown):
+        yield found
+    if not isinstance(found, ModuleFile):
         return
-    if isinstance(module_file, Unknown):
-        yield module_file
-        return
-    if (
-        not isinstance(module_file, ModuleFile)
-        or cause(module_file, kernel_log) != "driver-module-for-other-kernel"
-    ):
-        return
-    trees = module_file.dkms
-    built = [*module_file.others, *(kernel for tree in trees for kernel in tree.built_for)]
-    kernels = list(dict.fromkeys(kernel for kernel in built if kernel != module_file.kernel))
-    logs = tuple(tree.failed_log for tree in trees if tree.failed_log)
-    failed = f"; the last build failed ({some(logs)})" if logs else ""
-    headers = "" if module_file.headers else "; its headers are not installed"
+    trees = found.dkms
+    built = [*found.others, *(kernel for tree in trees for kernel in tree.built_for)]
+    kernels = list(dict.fromkeys(kernel for kernel in built if kernel != found.kernel))
+    logs, lacking = _hindrances(found)
     advice = f"have the headers of the running kernel, then {_without_source(trees)}"
-    if module_file.others:
-        advice = f"boot {module_file.others[0]}, or {advice}"
+    if found.others:
+        advice = f"boot {found.others[0]}, or {advice}"
     where = f"there is one for {some(kernels)}" if kernels else f"DKMS built {trees[-1]} for it"
     yield Finding(
-        f"no mtgpu.ko for the running kernel {module_file.kernel}; {where}{headers}{failed}",
-        where=f"/lib/modules/{module_file.kernel}",
+        f"no mtgpu.ko for the running kernel {found.kernel}; {where}{lacking}",
+        where=f"/lib/modules/{found.kernel}",
         fix=Fix(
             advice[0].upper() + advice[1:],
             (
                 *(f"tail -n 40 {shlex.quote(log)}" for log in logs[-1:]),
-                *build_commands(machine, module_file),
+                *build_commands(machine, found),
             ),
         ),
     )
@@ -278,22 +283,17 @@ def driver_module_blacklisted(
 
     modprobe.d(5); kernel parameters `modprobe.blacklist` and `module_blacklist`.
     """
-    if not missing(kernel_driver, gpus):
+    found = _explained("driver-module-blacklisted", kernel_driver, gpus, module_file, kernel_log)
+    if isinstance(found, Unknown):
+        yield found
+    if not isinstance(found, ModuleFile):
         return
-    if isinstance(module_file, Unknown):
-        yield module_file
-        return
-    if (
-        not isinstance(module_file, ModuleFile)
-        or cause(module_file, kernel_log) != "driver-module-blacklisted"
-    ):
-        return
-    for said in module_file.blocked_by:
+    for said in found.blocked_by:
         path, _, line = said.partition(": ")
         boot = path == "/proc/cmdline"
         after = "restart the machine" if boot else "load the module"
         yield Finding(
-            f"{module_file.path} is there, and {path} says {line}",
+            f"{found.path} is there, and {path} says {line}",
             where=path,
             fix=Fix(
                 f"Take {line} out of {'the boot parameters' if boot else path} if nobody wants it"

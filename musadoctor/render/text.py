@@ -15,6 +15,7 @@ from rich.text import Text
 from musadoctor import __version__
 from musadoctor.api import Finding, Layer, Severity
 from musadoctor.plugins import plugin_broken
+from musadoctor.printable import printable
 from musadoctor.redact import Redaction
 from musadoctor.report import Report, Result, Verdict, rank
 
@@ -41,7 +42,7 @@ SHOWN: dict[Layer, tuple[str, ...]] = {
     Layer.MACHINE: ("machine",),
     Layer.HARDWARE: ("gpus",),
     Layer.DRIVER: ("kernel_driver", "gmi", "device_nodes"),
-    Layer.CONTAINER: ("container",),
+    Layer.CONTAINER: ("container", "container_runtime"),
     Layer.TOOLKIT: ("toolkit", "mudnn", "mccl"),
     Layer.ENVIRONMENT: ("environment",),
     Layer.LIBRARIES: ("user_driver", "musa_info"),
@@ -245,7 +246,7 @@ class TextReport:
         caution = "Fix (it can lose something): " if finding.fix.destructive else "Fix: "
         self._block(caution + finding.fix.text, STYLES["passed"])
         for command in finding.fix.commands:
-            self._print(Text(f"        {_plain(command)}", STYLES["command"]))
+            self._print(Text(f"        {printable(command)}", STYLES["command"]))
 
     def _unknown(self, report: Report) -> None:
         """What could not be found out, each reason once with the checks that wait for it."""
@@ -321,7 +322,7 @@ class TextReport:
 
     def _wrap(self, text: str, indent: str) -> list[str]:
         return textwrap.wrap(
-            _plain(text),
+            printable(text),
             self._width - len(indent),
             break_long_words=False,
             break_on_hyphens=False,
@@ -368,13 +369,6 @@ def _state(result: Result) -> str:
 
 def _name(layer: Layer) -> str:
     return str(layer).replace("_", "-")
-
-
-def _plain(text: str) -> str:
-    """Text that no terminal obeys, whatever a variable or a file's name holds."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in "\n\t\u3000\xa0" else "\ufffd" for c in text)
 
 
 def _can_show(stream: TextIO, text: str) -> bool:
