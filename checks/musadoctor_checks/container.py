@@ -159,7 +159,7 @@ def _has_old_driver(container: Container) -> bool:
     return any("libsrv_um_MUSA.so" in file.path for file in container.files)
 
 
-@check("container-driver-file-broken", layer=Layer.CONTAINER, severity="error")
+@check("container-driver-file-broken", layer=Layer.CONTAINER, severity="error", said=by_message)
 def container_driver_file_broken(container: Container) -> Judgement:
     """A driver file in this container is empty, or a link to nothing.
 

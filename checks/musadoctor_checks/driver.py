@@ -248,7 +248,7 @@ def _permission(
     )
 
 
-@check("gmi-not-found", layer=Layer.DRIVER, severity="warning")
+@check("gmi-not-found", layer=Layer.DRIVER, severity="warning", said=by_message)
 def gmi_not_found(
     kernel_driver: KernelDriver, gmi_answer: ToolAnswer | Absent, container: Container | Absent
 ) -> Judgement:

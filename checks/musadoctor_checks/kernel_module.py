@@ -18,6 +18,7 @@ from musadoctor.api import (
     check,
 )
 from musadoctor_checks._advice import install, some
+from musadoctor_checks._messages import by_message
 from musadoctor_checks.hardware import OTHER_OWNERS
 from musadoctor_checks.knowledge import Refusal, refusals
 
@@ -149,7 +150,7 @@ def driver_not_installed(
     )
 
 
-@check("driver-module-not-built", layer=Layer.DRIVER, severity="error")
+@check("driver-module-not-built", layer=Layer.DRIVER, severity="error", said=by_message)
 def driver_module_not_built(
     gpus: Gpus,
     kernel_driver: KernelDriver | Absent,

@@ -251,7 +251,11 @@ def _missed(wheel: TorchMusaBuild, missing: list[MissingLibrary]) -> str:
 
 
 @check(
-    "musa-library-missing", layer=Layer.LIBRARIES, severity="error", follows_from=Layer.CONTAINER
+    "musa-library-missing",
+    layer=Layer.LIBRARIES,
+    severity="error",
+    follows_from=Layer.CONTAINER,
+    said=by_message,
 )
 def musa_library_missing(
     libraries: Libraries,

@@ -47,14 +47,17 @@ from musadoctor_checks.knowledge import (
 
 OTHER_GPUS = {"CUDA", "ROCm"}
 REFUSED = 803
-REFUSAL = re.compile(r"\b803\b|unsupported display driver|musa driver combination", re.IGNORECASE)
+REFUSAL = re.compile(
+    r"\b803\b|unsupported display driver|musa driver combination|undefined symbol: PVRSRV",
+    re.IGNORECASE,
+)
 SONAME_FROM = 4
 """From this generation on ``libmusart.so.N`` has the Toolkit's N; before it was ``.so.1``."""
 MCC_EQUAL_FROM = (4, 2)
 """From this Toolkit on mcc has the Toolkit's number; 4.0 and 4.1 brought mcc 3.1.0."""
 
 
-@check("driver-toolkit-mismatch", layer=Layer.TOOLKIT, severity="warning")
+@check("driver-toolkit-mismatch", layer=Layer.TOOLKIT, severity="warning", said=by_message)
 def driver_toolkit_mismatch(
     kernel_driver: KernelDriver,
     toolkit: Toolkit,

@@ -32,7 +32,7 @@ def _loader_has_runtime(libraries: Libraries | Absent) -> bool:
     return isinstance(libraries, Libraries) and bool(libraries.of_name("libmusart"))
 
 
-@check("toolkit-missing", layer=Layer.TOOLKIT, severity="error")
+@check("toolkit-missing", layer=Layer.TOOLKIT, severity="error", said=by_message)
 def toolkit_missing(
     gpus: Gpus,
     toolkits: Toolkits | Absent,
