@@ -180,6 +180,7 @@ def container_driver_file_broken(container: Container) -> Judgement:
     - `libmusa.so.4: file too short`
     - `libsrv_um_MUSA.so: file too short`
     - `mthreads-gmi` prints nothing at all, with exit code 0
+    - `-rwxr-xr-x 1 root root 0 ... /usr/bin/mthreads-gmi`
 
     ## Sources
 

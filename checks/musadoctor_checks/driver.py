@@ -203,6 +203,7 @@ def device_nodes_not_permitted(
 
     - `Error: failed to initialize mtml.`
     - `Number of platforms 0` from `clinfo`
+    - `/dev/dri/renderD...: Permission denied`
 
     ## Sources
 
@@ -383,6 +384,8 @@ def gmi_reports_error(
     - `Error: No MT GPU device found.`
     - `Error: failed to initialize mtml.`
     - `mthread-gmi did not output anything`
+    - `mthreads-gmi did not output anything! Please check the underlying drivers and container
+      tools`
 
     ## Sources
 

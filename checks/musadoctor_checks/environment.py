@@ -581,6 +581,10 @@ def visible_devices_missing(environment: Environment, gpus: Gpus | Unknown) -> J
 
     List only indices below the number of cards.
 
+    ## Symptoms
+
+    - `GPU id 1 is not valid under MUSA_VISIBLE_DEVICES=0`
+
     ## Sources
 
     MUSA SDK 5.2.0 install guide (2026).

@@ -176,6 +176,7 @@ def driver_module_not_built(
     - `Module build for kernel ... was skipped since the kernel headers for this kernel does not seem to be installed.`
     - `Error! Bad return status for module build on kernel: ...`
     - `Consult /var/lib/dkms/mtgpu/.../build/make.log for more information.`
+    - `mtgpu/...: added`
 
     ## Sources
 

@@ -77,6 +77,7 @@ def libmusa_not_found(
 
     - `Found no driver on your system`
     - `libmusa.so.4: cannot open shared object file: No such file or directory`
+    - `libmusa.so.4.0: cannot open shared object file: No such file or directory`
 
     ## Sources
 
@@ -123,6 +124,7 @@ def library_damaged(libraries: Libraries, machine: Machine | Unknown) -> Judgeme
 
     - `file too short`
     - `invalid ELF header`
+    - `/usr/lib/x86_64-linux-gnu/libmusa.so.4: file too short`
 
     ## Sources
 
@@ -207,6 +209,7 @@ def system_library_missing(
     - `libmpi.so.40: cannot open shared object file: No such file or directory`
     - `libmkl_intel_lp64.so.2: cannot open shared object file: No such file or directory`
     - `undefined symbol: iJIT_NotifyEvent`
+    - `libdrm.so.2, needed by .../libsrv_um_MUSA.so, not found`
 
     ## Sources
 
@@ -287,6 +290,7 @@ def musa_library_missing(
     - `libmusart.so.5: cannot open shared object file: No such file or directory`
     - `libmupti.so.0.2: cannot open shared object file: No such file or directory`
     - `libmusa.so.4.0: cannot open shared object file: No such file or directory`
+    - `libmufft.so.1: cannot open shared object file: No such file or directory`
 
     ## Sources
 

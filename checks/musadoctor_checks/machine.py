@@ -34,6 +34,10 @@ def unsupported_cpu_architecture(
     Move the card to an x86_64 host. Products with a Moore Threads SoC, such as the M1000, come with
     wheels of their own from their maker; musadoctor does not judge those.
 
+    ## Symptoms
+
+    - `kylin + 飞腾 没有相应的musa驱动`
+
     ## Sources
 
     MUSA SDK 5.2.0 release notes (2026); torch_musa issues 35, 115, 130, 140 (2024 to 2026).

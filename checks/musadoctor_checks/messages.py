@@ -18,8 +18,9 @@ from musadoctor.api import (
 )
 from musadoctor_checks._messages import by_message, quoted
 
-_BF16 = re.compile(r"(?i)\bbf(?:loat)?16\b")
-_FAILS = re.compile(r"(?i)fail|error|not support|unsupported|cannot|wrong|不支持|失败|报错")
+# Compiled when first needed: a live host has no lines to search.
+_BF16 = r"(?i)\bbf(?:loat)?16\b"
+_FAILS = r"(?i)fail|error|not support|unsupported|cannot|wrong|不支持|失败|报错"
 
 
 def _told(id: str, messages: Messages) -> Judgement:  # noqa: A002
@@ -80,59 +81,6 @@ def glibc_too_old(messages: Messages) -> Judgement:
     yield from _told("glibc-too-old", messages)
 
 
-@check("gpu-locked-up", layer=Layer.DRIVER, severity="error")
-def gpu_locked_up(messages: Messages) -> Judgement:
-    """The kernel log shows that a card hung and was reset.
-
-    ## Why it matters
-
-    After a lock-up every process on the card gets errors that name no cause, such as `MUSA
-    error: unknown error`. It is a fault of the driver, of the card or of the program that hung
-    it, and not of the installation.
-
-    ## How to fix
-
-    Stop the work on the card, restart the machine when its work allows it, and keep the kernel
-    log. On a card that also drives a desktop, move the desktop elsewhere.
-
-    ## Symptoms
-
-    - `MTGPU:(Error): PID 1747 experienced error Guilty Lockup (0x1)`
-    - `MUSA error: unknown error`
-
-    ## Sources
-
-    torch_musa issues 22 and 75 (2024).
-    """
-    yield from _told("gpu-locked-up", messages)
-
-
-@check("driver-module-build-fails", layer=Layer.DRIVER, severity="error")
-def driver_module_build_fails(messages: Messages) -> Judgement:
-    """dkms could not build the driver's module for an installed kernel.
-
-    ## Why it matters
-
-    dkms builds a module for every kernel that is installed, not only for the running one. One
-    that fails leaves the package half configured, and packages that depend on it stay broken.
-
-    ## How to fix
-
-    Remove the kernel that is not used, image and headers, or install the headers that are
-    missing; then `sudo dpkg --configure -a`.
-
-    ## Symptoms
-
-    - `Error! Bad return status for module build on kernel: 6.8.0-52-generic (x86_64)`
-    - `installed sgpu-dkms package post-installation script subprocess returned error exit status 10`
-
-    ## Sources
-
-    tutorial_on_musa, environment FAQ (2025-08).
-    """
-    yield from _told("driver-module-build-fails", messages)
-
-
 @check("container-started-without-runtime", layer=Layer.CONTAINER, severity="error")
 def container_started_without_runtime(messages: Messages) -> Judgement:
     """Docker starts containers without the vendor's runtime.
@@ -151,6 +99,7 @@ def container_started_without_runtime(messages: Messages) -> Judgement:
 
     - `exec: "mthreads-gmi": executable file not found in $PATH`
     - `fork/exec /usr/bin/musa/mthreads-container-runtime: no such file or directory`
+    - `Default Runtime: runc`
 
     ## Sources
 
@@ -274,7 +223,8 @@ def card_without_flash_attention(messages: Messages) -> Judgement:
 
     ## Symptoms
 
-    - `Flash attention only supports architecture with mp version 2.2. But now attempts to run on a mp 2.1 gpu.`
+    - `Flash attention only supports architecture with mp version 2.2. But now attempts to run on a
+      mp 2.1 gpu.`
 
     ## Sources
 
@@ -399,7 +349,7 @@ def bf16_asked_of_card_without_it(messages: Messages, gpus: Gpus) -> Judgement:
     if gpus.architectures != ("mp_21",):
         return
     for line in messages.lines:
-        if _BF16.search(line.text) and _FAILS.search(line.text):
+        if re.search(_BF16, line.text) and re.search(_FAILS, line.text):
             yield quoted(
                 line,
                 f"{', '.join(gpus.products)} has no arithmetic in bfloat16 (mp_21)",
@@ -513,6 +463,7 @@ def runtime_unknown_error(messages: Messages) -> Judgement:
     ## Symptoms
 
     - `RuntimeError: MUSA error: unknown error`
+    - `MUSA unknown error ... changing env variable MUSA_VISIBLE_DEVICES after program start`
 
     ## Sources
 

@@ -191,6 +191,8 @@ def driver_refuses_runtime(
 
     - `error: '...'(803) at .../musaInfo.cpp`
     - `system has unsupported display driver / musa driver combination`
+    - `driver on your system is too old (found version ...)`
+    - `libmusa.so.1.0: undefined symbol: PVRSRV...`
 
     ## Sources
 

@@ -57,6 +57,7 @@ def toolkit_missing(
 
     - `libmusart.so.5: cannot open shared object file`
     - `mcc: command not found`
+    - `musa_runtime.h: No such file or directory`
 
     ## Sources
 
@@ -203,6 +204,7 @@ def mudnn_missing(
     ## Symptoms
 
     - `libmudnn.so.1: cannot open shared object file: No such file or directory`
+    - `mudnn.h: No such file or directory`
 
     ## Sources
 
@@ -254,6 +256,7 @@ def mccl_missing(
     ## Symptoms
 
     - `libmccl.so.2: cannot open shared object file: No such file or directory`
+    - `mccl.h: No such file or directory`
 
     ## Sources
 

@@ -442,6 +442,7 @@ def wheel_for_other_python(distributions: Distributions, python: Python) -> Judg
 
     - `ModuleNotFoundError: No module named 'torch._C'`
     - `ImportError: cannot import name '_MUSAC'`
+    - `torch_musa-...whl is not a supported wheel on this platform`
 
     ## Sources
 
@@ -574,6 +575,7 @@ def triton_without_musa(
     ## Symptoms
 
     - `0 active drivers ([]). There should only be one.`
+    - `No module named 'triton'`
 
     ## Sources
 

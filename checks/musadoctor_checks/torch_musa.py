@@ -168,6 +168,9 @@ def torch_musa_unavailable(
     - `UserWarning: MUSA initialization: Unexpected error from musaGetDeviceCount()`
     - `RuntimeError: No MUSA GPUs are available`
     - `Found no driver on your system`
+    - `MUSA error: no CUDA-capable device is detected`
+    - `cannot import name 'GPUEvent' from 'tilelang.utils.device'`
+    - `muInit err: 101`
 
     ## Sources
 
@@ -222,6 +225,10 @@ def torch_musa_device_count(
 
     Compare with `mthreads-gmi` and `musaInfo`: a card that is missing there too is not driven, or
     held for a virtual machine.
+
+    ## Symptoms
+
+    - `[INF0] device count 0`
 
     ## Sources
 
