@@ -34,6 +34,6 @@ def test_the_page_of_a_cause_lists_a_text_that_leads_to_it(row: Message) -> None
 
 
 @pytest.mark.parametrize("id", sorted(PAGES))
-def test_no_symptom_is_listed_twice(id: str) -> None:  # noqa: A002 - as a check's id is called
+def test_no_symptom_is_listed_twice(id: str) -> None:
     listed = symptoms(PAGES[id])
     assert len(set(listed)) == len(listed)
