@@ -70,7 +70,9 @@ class Reading(NamedTuple):
     """What a report on a transcript says of the transcript."""
 
     recognised: tuple[str, ...]
-    """``line 4-30: mthreads-gmi table``."""
+    """``lines 4-30: mthreads-gmi table``."""
+    not_shown: tuple[str, ...]
+    """What of the machine is not in the text, or not to be recognised there."""
     ask: tuple[Question, ...]
     """The most telling first."""
     summary: str
@@ -109,7 +111,8 @@ class Report(NamedTuple):
         severities = {r.check.severity for r in self.results if r.status == "failed"}
         if "error" in severities:
             return "broken"
-        if self.incomplete or self.bugs:
+        # A text shows a part of a machine, whatever was asked of it.
+        if self.incomplete or self.bugs or (self.reading and "warning" not in severities):
             return "unknown"
         return "degraded" if "warning" in severities else "healthy"
 

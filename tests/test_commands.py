@@ -185,6 +185,7 @@ EXPECTED = {
     # And how it is ended, and standard streams that were closed.
     "musadoctor/cli/shared.py": {"output.resolve", "part.open", "part.unlink", "signal"},
     "musadoctor/cli/__init__.py": {"os.open"},
+    "musadoctor/cli/triage.py": {"os.open"},
     "musadoctor/recording.py": {"open()"},
     # Our own installation.
     "musadoctor/plugins.py": {"importlib.import_module", "open()", "os.listdir"},

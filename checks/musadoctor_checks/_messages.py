@@ -10,12 +10,20 @@ LONGEST_QUOTE = 240
 
 
 def by_message(id: str, told: Messages, facts: Mapping[str, object]) -> Iterator[Finding]:  # noqa: A002, ARG001
-    """The first line whose known meaning is the fault that the check ``id`` is about."""
+    """The first line whose known meaning is the fault that the check ``id`` is about.
+
+    Of exceptions that wrap each other the innermost of a known meaning counts.
+    """
+    explained: set[str] = set()
     for line in told.lines:
         row = _row(line)
-        if row and row.cause == id:
+        if row is None or line.chain in explained:
+            continue
+        if row.cause == id:
             yield quoted(line, row.meaning, row.fix)
             return
+        if line.chain:
+            explained.add(line.chain)
 
 
 def quoted(line: MessageLine, meaning: str, fix: str) -> Finding:

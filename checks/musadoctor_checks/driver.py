@@ -1,6 +1,7 @@
 """The kernel driver, its device nodes, and what the management tool says of them."""
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from musadoctor.api import (
@@ -18,6 +19,7 @@ from musadoctor.api import (
     KernelLog,
     Layer,
     Machine,
+    Messages,
     ModuleFile,
     ToolAnswer,
     Unknown,
@@ -183,7 +185,13 @@ def device_nodes_missing(
     )
 
 
-@check("device-nodes-not-permitted", layer=Layer.DRIVER, severity="error", said=by_message)
+def _not_permitted(id: str, messages: Messages, facts: Mapping[str, object]) -> Judgement:  # noqa: A002
+    """A tool's word for it, unless the nodes are shown: then those tell."""
+    if not isinstance(facts["device_nodes"], DeviceNodes):
+        yield from by_message(id, messages, facts)
+
+
+@check("device-nodes-not-permitted", layer=Layer.DRIVER, severity="error", said=_not_permitted)
 def device_nodes_not_permitted(
     device_nodes: DeviceNodes, container: Container | Absent | Unknown
 ) -> Judgement:
@@ -354,7 +362,13 @@ def _not_whole(
     return f"in this container: {device_nodes}" if isinstance(device_nodes, Absent) else None
 
 
-@check("gmi-reports-error", layer=Layer.DRIVER, severity="error", follows_from=Layer.HARDWARE)
+@check(
+    "gmi-reports-error",
+    layer=Layer.DRIVER,
+    severity="error",
+    follows_from=Layer.HARDWARE,
+    said=by_message,
+)
 def gmi_reports_error(
     gmi_answer: ToolAnswer,
     container: Container | Absent | Unknown,

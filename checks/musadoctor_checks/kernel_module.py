@@ -158,7 +158,7 @@ def driver_module_not_built(
     kernel_log: KernelLog | Absent | Unknown,
     machine: Machine | Unknown,
 ) -> Judgement:
-    """The driver is installed, but its kernel module was built for no kernel at all.
+    """The driver is installed, but its kernel module could not be built.
 
     ## Why it matters
 
@@ -305,7 +305,7 @@ def driver_module_blacklisted(
         )
 
 
-@check("driver-module-refused", layer=Layer.DRIVER, severity="error")
+@check("driver-module-refused", layer=Layer.DRIVER, severity="error", said=by_message)
 def driver_module_refused(
     gpus: Gpus,
     kernel_driver: KernelDriver | Absent,

@@ -1,5 +1,7 @@
 """``musadoctor triage``: a diagnosis from a pasted report."""
 
+import os
+import stat
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -11,9 +13,6 @@ from musadoctor.cli.shared import PluginsOption, RedactOption, put, refuse, writ
 from musadoctor.doctor import Options
 from musadoctor.report import exit_code
 from musadoctor.selection import SelectionError
-from musadoctor.transcript import TranscriptError
-from musadoctor.transcript.text import MOST_BYTES
-from musadoctor.triage import diagnose_transcript
 
 
 def triage(
@@ -48,6 +47,9 @@ def triage(
     ] = None,
 ) -> None:
     """Diagnose from a pasted bug report or log."""
+    from musadoctor.transcript import TranscriptError  # noqa: PLC0415 - for this command alone
+    from musadoctor.triage import diagnose_transcript  # noqa: PLC0415 - as above
+
     options = Options(
         select=tuple(select or ()),
         ignore=tuple(ignore or ()),
@@ -68,9 +70,9 @@ def triage(
         text = render(report)
         write(lambda stream: put(stream, text), output)
     else:
-        from musadoctor.render.text import render_reading  # noqa: PLC0415 - rich takes 50 ms
+        from musadoctor.render import reading  # noqa: PLC0415 - rich takes 50 ms
 
-        write(lambda stream: render_reading(report, stream, verbose=verbose, quiet=quiet), output)
+        write(lambda stream: reading.render(report, stream, verbose=verbose, quiet=quiet), output)
     raise typer.Exit(exit_code(report, fail_on=fail_on.value, strict=strict))
 
 
@@ -79,10 +81,21 @@ def _name(file: str) -> str:
 
 
 def _bytes(file: str) -> bytes:
+    from musadoctor.transcript.text import MOST_BYTES  # noqa: PLC0415 - for this command alone
+
     try:
         if file == "-":
-            return sys.stdin.buffer.read(MOST_BYTES + 1)
-        with Path(file).open("rb") as stream:
-            return stream.read(MOST_BYTES + 1)
-    except OSError as error:
-        refuse(f"cannot read {file}: {error.strerror or error}")
+            data = sys.stdin.buffer.read(MOST_BYTES + 1)
+        else:
+            # A pipe that nobody writes to would keep a plain open() waiting for ever.
+            number = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(number, "rb") as stream:
+                if stat.S_ISCHR(os.fstat(number).st_mode):
+                    refuse(f"cannot read {file}: a device, expected a text")
+                os.set_blocking(number, True)
+                data = stream.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        refuse(f"cannot read {file}: {getattr(error, 'strerror', None) or error}")
+    if not data.strip():
+        refuse(f"{_name(file)} is empty")
+    return data

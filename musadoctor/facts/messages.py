@@ -13,6 +13,8 @@ class MessageLine(NamedTuple):
     text: str
     before: str
     """The lines just above it: the command, the heading."""
+    chain: str = ""
+    """Of an exception that others wrap, or that wraps one: where the innermost of them stands."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.text}"

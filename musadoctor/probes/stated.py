@@ -1,7 +1,7 @@
 """What a transcript says in prose, and its telling lines; no other system has either.
 
-The transcript's reader writes both as files of names that no machine has: one JSON list for each
-kind, ``[["2.7.0", "line 4"], ...]``.
+The transcript's reader writes both as files in a place where no machine can have one: a JSON list
+for each kind, ``[["2.7.0", "line 4"], ...]``.
 """
 
 import json
@@ -11,7 +11,8 @@ from musadoctor.facts.base import Absent
 from musadoctor.facts.messages import MessageLine, Messages, MessagesFact
 from musadoctor.system import UNRECORDED, Failure, System
 
-LINES = "transcript:lines"
+_PLACE = "/dev/null/transcript"
+LINES = f"{_PLACE}/lines"
 SITE = "<site-packages>"
 """Where a transcript's packages are, as nothing tells the folder."""
 SEARCH_PATH = (SITE, "other packages")
@@ -32,7 +33,12 @@ class Stated(NamedTuple):
 
 def key(kind: str) -> str:
     """The name of the file of one kind: ``driver``, ``toolkit``, ``card``."""
-    return f"transcript:{kind}"
+    return f"{_PLACE}/{kind}"
+
+
+def is_transcript(system: System) -> bool:
+    """Whether a text answers, and not a machine: what it does not show may be there."""
+    return not isinstance(system.read(LINES), Failure)
 
 
 def stated(system: System, kind: str, instead_of: Failure) -> tuple[Stated, ...]:

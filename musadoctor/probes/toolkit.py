@@ -101,8 +101,10 @@ def toolkit(system: System) -> ToolkitFact:
     mcc on PATH, /usr/local/musa, a single ``/usr/local/musa-*``. Such software takes a variable
     at its word, so one that leads nowhere means that no Toolkit is in use.
     """
-    if told := _by_word(system):
-        return told
+    return _by_word(system) or _in_use(system)
+
+
+def _in_use(system: System) -> ToolkitFact:
     for name in VARIABLES:
         by_name = named_tree(system, name)
         if by_name is not None:

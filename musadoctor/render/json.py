@@ -54,6 +54,7 @@ def document(report: Report) -> dict[str, JSON]:
 def _reading(reading: Reading) -> JSON:
     return {
         "recognised": list(reading.recognised),
+        "not_shown": list(reading.not_shown),
         "ask": [{"command": q.command, "undecided": list(q.undecided)} for q in reading.ask],
         "summary": reading.summary,
     }

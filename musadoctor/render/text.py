@@ -63,8 +63,6 @@ SLOW = {
 """The facts that stand for a program which is run, and what the live line calls it."""
 LABEL = 13
 VERBOSE_LABEL = 34
-MOST_PIECES = 12
-"""Recognised pieces that are shown without --verbose."""
 NARROWEST, WIDEST = 40, 100
 
 
@@ -141,42 +139,13 @@ class TextReport:
             self._heading("Ignored")
             for result in ignored:
                 self._item("-", "dim", f"{result.check.id}: {result.reason[9:]}", style="dim")
-        for bug in report.bugs:
-            self._heading(f"A bug in musadoctor: {bug.where}")
-            self._print(Text(textwrap.indent(bug.traceback.rstrip(), "    "), STYLES["dim"]))
+        self._bugs(report)
         self._verdict(report)
 
-    def reading(self, report: Report) -> None:
-        """Print what a transcript shows, in place of :meth:`finish`."""
-        reading = report.reading
-        if reading is None:
-            self.finish(report)
-            return
-        if not self._quiet:
-            self._begin()
-            self._heading("Recognised")
-            shown = reading.recognised if self._verbose else reading.recognised[:MOST_PIECES]
-            for piece in shown:
-                self._item("", STYLES["dim"], piece)
-            if rest := len(reading.recognised) - len(shown):
-                self._block(f"and {rest} more, with --verbose", STYLES["dim"])
-        self._findings("Fix first", "error", report)
-        if not self._quiet:
-            self._findings("Warnings", "warning", report)
-            self._findings("Notes", "note", report)
-            if reading.ask:
-                self._heading("Not shown; ask for the output of")
-            for question in reading.ask:
-                self._print(Text(f"        {question.command}", STYLES["command"]))
-                if self._verbose:
-                    self._block(f"decides {', '.join(question.undecided)}", STYLES["dim"])
+    def _bugs(self, report: Report) -> None:
         for bug in report.bugs:
             self._heading(f"A bug in musadoctor: {bug.where}")
             self._print(Text(textwrap.indent(bug.traceback.rstrip(), "    "), STYLES["dim"]))
-        if not self._quiet:
-            self._print(Text())
-        self._block(reading.summary)
-        self._verdict(report)
 
     def _findings(self, title: str, severity: Severity, report: Report) -> None:
         chosen = [cause for cause in report.causes if cause.check.severity == severity]
@@ -348,16 +317,6 @@ def render(report: Report, stream: TextIO, *, verbose: bool = False, quiet: bool
         if members := [r for r in checked if r.check.layer == layer]:
             printer.decided(layer, members)
     printer.finish(report)
-
-
-def render_reading(report: Report, stream: TextIO, *, verbose: bool, quiet: bool) -> None:
-    """Print the report on a transcript."""
-    printer = TextReport(stream, verbose=verbose, quiet=quiet, subject=report.vantage.note)
-    checked = [r for r in report.results if r.check is not plugin_broken]
-    for layer in Layer if verbose else ():
-        if members := [r for r in checked if r.check.layer == layer]:
-            printer.decided(layer, members)
-    printer.reading(report)
 
 
 def _state(result: Result) -> str:

@@ -1,34 +1,58 @@
-"""What ordinary tools say of the machine: uname, os-release, lspci, lsmod, the environment."""
+"""What is said of the machine: uname, os-release, sentences, ``id`` and device nodes."""
 
 import re
 from collections.abc import Sequence
 
-from musadoctor.probes.environment import VARIABLES
-from musadoctor.probes.pci import BUS
 from musadoctor.system import Stat
 from musadoctor.transcript.pieces import PLATFORM, STATED, Answer, Piece
 from musadoctor.transcript.text import Line
 
 FOLDER = Stat("folder", 0, 0o755, "root", usable=False, executable=True, real="")
 
-_UNAME = re.compile(r"^Linux \S{1,64} (\d\S{2,80}) .{0,200}\b(x86_64|aarch64|loongarch64)\b")
+_UNAME = re.compile(
+    r"Linux \S{1,64} (\d\S{2,80}) .{0,200}\b(x86_64|aarch64|loongarch64)\b"
+    r"|.{0,40}\bLinux-(\d[\w.-]{2,80}?)-(x86_64|aarch64|loongarch64)-with-glibc"
+)
 _KERNEL = re.compile(
-    r"(?i)(?:kernel|内核)\D{0,24}?(?<![\d.])"
-    r"(\d{1,2}\.\d{1,3}(?:\.\d{1,3})?-\d{1,4}[\w.-]{0,40}|[2-7]\.\d{1,3}\.\d{1,3}\b|4\.19\b)"
+    r"""
+    (?:kernel|内核) \D{0,24}? (?<![\d.])
+    ( \d{1,2} \. \d{1,3} (?:\.\d{1,3})? - \d{1,4} [\w.-]{0,40}
+    | [2-7] \. \d{1,3} \. \d{1,3} \b
+    | 4\.19 \b
+    )
+    """,
+    re.VERBOSE | re.IGNORECASE,
 )
 _KERNEL_BUILD = re.compile(
-    r"(?<![\w.])(\d\.\d{1,2}\.\d{1,3}(?:-\d{1,4})?-(?:generic|server|microsoft\S{0,40}|lowlatency))"
+    r"""
+    (?<![\w.])
+    ( \d \. \d{1,2} \. \d{1,3} (?:-\d{1,4})?
+      - (?: generic | server | lowlatency | microsoft\S{0,40} )
+    )
+    """,
+    re.VERBOSE,
 )
-_RELEASE_OF = re.compile(r"^(?:NAME|VERSION|VERSION_ID|PRETTY_NAME|ID)=\S")
+_GLIBC = re.compile(r"(?i)(?:\bglibc-|^ldd \([^)\n]{1,60}\) |^libc version: glibc-)(2\.\d{1,2})\b")
+_RELEASE_OF = re.compile(r"(?:NAME|VERSION|VERSION_ID|PRETTY_NAME|ID)=\S")
 _DESCRIPTION = re.compile(
-    r"(?i)\b(Ubuntu|Debian|CentOS|Kylin|UOS|openEuler|Fedora|Anolis)[ \t-]?(?:Linux[ \t])?V?(\d{1,2}(?:\.\d{1,2})?)?"
+    r"""
+    \b (Ubuntu|Debian|CentOS|Kylin|UOS|openEuler|Fedora|Anolis)
+    [ \t-]? (?:Linux[ \t])? V? (\d{1,2} (?:\.\d{1,2})? )?
+    """,
+    re.VERBOSE | re.IGNORECASE,
 )
 _CHINESE_OS = (("麒麟", "Kylin"), ("统信", "UOS"))
 _ARCHITECTURES = (
     (
         "aarch64",
         re.compile(
-            r"(?i)\b(?:aarch64|arm64|arm架构|kunpeng|phytium|ft-2000\w*|d2000)\b|鲲鹏|飞腾|\bARM (?:CPU|server|host|machine|平台|架构|服务器)|(?-i:\bARM\b)"
+            r"""
+              (?i:\b (?:aarch64|arm64|arm架构|kunpeng|phytium|ft-2000\w*|d2000) \b)
+            | 鲲鹏 | 飞腾
+            | (?i:\bARM[ ](?:CPU|server|host|machine|平台|架构|服务器))
+            | \bARM\b
+            """,
+            re.VERBOSE,
         ),
     ),
     ("loongarch64", re.compile(r"(?i)\b(?:loongarch\w*|loongson\w*|3a[56]000)\b|龙芯")),
@@ -36,51 +60,60 @@ _ARCHITECTURES = (
 )
 _WSL = re.compile(r"(?i)\bWSL ?2?\b|microsoft-(?:standard-)?wsl")
 _WINDOWS = re.compile(
-    r"(?i)\bwindows ?(?:1[01]|7|8|server)?(?= *(?:$|[.,;!?\u3002\uff0c)]|系统|平台|下|上|版|环境|host|machine|pc|platform|support))"
-    r"|\bwin ?(?:10|11)\b|\bwin_amd64\b"
+    r"""
+      \b windows [ ]? (?:1[01]|7|8|server)?
+      (?= [ ]* (?: $ | [.,;!?\u3002\uff0c)]
+                 | 系统 | 平台 | 下 | 上 | 版 | 环境
+                 | host | machine | pc | platform | support ) )
+    | \b win [ ]? (?:10|11) \b
+    | \b win_amd64 \b
+    """,
+    re.VERBOSE | re.IGNORECASE,
 )
 _LINUX = re.compile(r"(?i)\b(?:ubuntu|debian|centos|kylin|uos|wsl)\b|/usr/|/home/|麒麟")
-_LSPCI = re.compile(
-    r"^[ \t]*((?:[0-9a-f]{4}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])[ \t]+(.{1,200})", re.IGNORECASE
+
+_ID = re.compile(r"(?:用户)?\s{0,2}(?i:u?id)=(\d{1,10})\((\S{1,40}?)\).{0,80}?(?:groups|组)=(\d.*)")
+_GROUP = re.compile(r"\d{1,10}\(([^()\s]{1,40})\)")
+_NODE = re.compile(
+    r"""
+    c ([r-][w-].{7}) \S? [ ]+ \d+ [ ]+ (?P<owner>\S+) [ ]+ (?P<group>\S+) [ ]+
+    \d+ , [ ]* \d+ [ ] .{3,40}? [ ]
+    (?P<name> (?:/dev/)? mtgpu\.\d+ | (?:/dev/dri/)? (?:card\d+|renderD\d+) ) $
+    """,
+    re.VERBOSE,
 )
-_LSPCI_N = re.compile(r"\b(03\d\d):[ \t]*1ed5:([0-9a-f]{4})", re.IGNORECASE)
-_LSPCI_NN = re.compile(r"\[(03\d\d)\].*\[1ed5:([0-9a-f]{4})\]", re.IGNORECASE)
-_LSPCI_DEVICE = re.compile(
-    r"(?:VGA|3D|Display).*(?:Moore Threads.*Device|1ed5)[ :]([0-9a-f]{4})\b", re.IGNORECASE
-)
-_DRIVER_IN_USE = re.compile(r"^[ \t]*Kernel driver in use:[ \t]*(\S{1,40})")
-_LSMOD = re.compile(r"^(\w{2,40})[ \t]+\d{3,12}[ \t]+\d{1,4}\b")
-_LSMOD_HEAD = re.compile(r"^Module[ \t]+Size[ \t]+Used")
-_NAMES = "|".join(sorted(map(re.escape, VARIABLES), key=len, reverse=True))
-_ASSIGNED = re.compile(
-    rf"^[ \t]*(?:export[ \t]+|ENV[ \t]+|set[ \t]+|declare -x )?({_NAMES})[ \t]?[:=][ \t]?([^\s;&|]*)"
-    rf"(?=$|[ \t]*(?:\\|[;&|#]|$))"
-)
+_NO_NODE = re.compile(r"(?:ls|stat|find): .{0,60}/dev/mtgpu\S{0,6}:? (?:No such file|没有那个文件)")
 
 
 def uname(lines: Sequence[Line]) -> list[Piece]:
-    """The kernel and the processor."""
+    """The kernel, the processor and the C library."""
     pieces: list[Piece] = []
     for line in lines:
-        answers: list[Answer] = []
-        text = line.text
-        if found := _UNAME.search(text):
-            answers += [(PLATFORM, "kernel", found[1]), (PLATFORM, "architecture", found[2])]
-        elif found := (_KERNEL_BUILD.search(text) or _KERNEL.search(text)):
-            answers.append((PLATFORM, "kernel", _full(found[1])))
-        elif _WSL.search(text):
-            answers += [
-                (PLATFORM, "wsl", text),
-                ("files", "/proc/version", "stated: Microsoft WSL"),
-            ]
-        if not (answers and answers[0][1] == "wsl"):
-            for name, pattern in _ARCHITECTURES:
-                if pattern.search(text):
-                    answers.append((PLATFORM, "architecture", name))
-                    break
+        answers = _kernel(line.text)
+        if found := _GLIBC.search(line.text):
+            answers.append((PLATFORM, "glibc", found[1]))
         if answers:
-            pieces.append(Piece("kernel or processor", line, line, tuple(answers)))
+            detail = " ".join(str(answer[2]) for answer in answers if answer[0] == PLATFORM)
+            pieces.append(Piece("machine", line, line, tuple(answers), detail[:60]))
     return pieces
+
+
+def _kernel(text: str) -> list[Answer]:
+    if found := _UNAME.match(text):
+        return [
+            (PLATFORM, "kernel", found[1] or found[3]),
+            (PLATFORM, "architecture", found[2] or found[4]),
+        ]
+    answers: list[Answer] = []
+    if found := _KERNEL_BUILD.search(text) or _KERNEL.search(text):
+        answers.append((PLATFORM, "kernel", _full(found[1])))
+    elif _WSL.search(text):
+        said = "stated: Microsoft WSL"
+        return [(PLATFORM, "wsl", "WSL"), ("files", "/proc/version", said)]
+    for name, pattern in _ARCHITECTURES:
+        if pattern.search(text):
+            return [*answers, (PLATFORM, "architecture", name)]
+    return answers
 
 
 def _full(kernel: str) -> str:
@@ -97,20 +130,23 @@ def distribution(lines: Sequence[Line]) -> list[Piece]:
         return [Piece("os-release", release[0], release[-1], (("files", "/etc/os-release", text),))]
     for line in lines:
         found = _DESCRIPTION.search(line.text)
-        chinese = next((name for word, name in _CHINESE_OS if word in line.text), "")
-        if found or chinese:
-            name = found[1] if found else chinese
-            number = (found[2] or "") if found else ""
+        name, number = (found[1], found[2] or "") if found else (_chinese(line.text), "")
+        if name:
+            shown = f"{name} {number}".strip()
             text = (
                 f'NAME="{name}"\nVERSION_ID="{number}"\nID={name.lower()}\n'
-                f'PRETTY_NAME="{f"{name} {number}".strip()} (stated)"\n'
+                f'PRETTY_NAME="{shown} (stated)"\n'
             )
             answers: tuple[Answer, ...] = (
                 ("files", "/etc/os-release", text),
                 (PLATFORM, "distribution", name),
             )
-            return [Piece("operating system", line, line, answers)]
+            return [Piece("operating system", line, line, answers, shown)]
     return []
+
+
+def _chinese(text: str) -> str:
+    return next((name for word, name in _CHINESE_OS if word in text), "")
 
 
 def windows(lines: Sequence[Line]) -> list[Piece]:
@@ -121,68 +157,62 @@ def windows(lines: Sequence[Line]) -> list[Piece]:
     return [Piece("Windows", line, line, ((STATED, "windows", line.text),)) for line in named[:1]]
 
 
-def lspci(lines: Sequence[Line]) -> list[Piece]:
-    """Cards on the bus, by ``lspci`` in any of its forms."""
-    answers: list[Answer] = []
-    addresses: list[str] = []
-    shown: list[Line] = []
-    for line in lines:
-        if (
-            addresses
-            and (driver := _DRIVER_IN_USE.match(line.text))
-            and shown[-1].number + 4 > line.number
-        ):
-            real = f"/sys/bus/pci/drivers/{driver[1]}"
-            answers.append(("stats", f"{BUS}/{addresses[-1]}/driver", FOLDER._replace(real=real)))
-            continue
-        placed = _LSPCI.match(line.text)
-        if placed is None:
-            continue
-        rest = placed[2]
-        found = _LSPCI_N.search(rest) or _LSPCI_NN.search(rest)
-        device = found[2] if found else ""
-        if not device and (plain := _LSPCI_DEVICE.search(rest)):
-            device = plain[1]
-        if not device:
-            continue
-        short = placed[1].lower()
-        address = short if short.count(":") == 2 else f"0000:{short}"  # noqa: PLR2004
-        if address in addresses:
-            continue
-        addresses.append(address)
-        shown.append(line)
-        path = f"{BUS}/{address}"
-        answers += [
-            ("files", f"{path}/vendor", "0x1ed5\n"),
-            ("files", f"{path}/device", f"0x{device.lower()}\n"),
-            ("files", f"{path}/class", f"0x{found[1] if found else '0300'}00\n"),
-        ]
-    if not addresses:
-        return []
-    answers.append(("folders", BUS, tuple(addresses)))
-    return [Piece("lspci", shown[0], shown[-1], tuple(answers))]
+def device_nodes(lines: Sequence[Line]) -> list[Piece]:
+    """``ls -l`` of ``/dev/mtgpu*`` and ``/dev/dri``, judged by ``id``.
 
-
-def lsmod(lines: Sequence[Line]) -> list[Piece]:
-    """Whether ``mtgpu`` is loaded."""
-    for line in lines:
-        found = _LSMOD.match(line.text)
-        if found and found[1] == "mtgpu":
-            answer: Answer = (
-                "stats",
-                "/sys/module/mtgpu",
-                FOLDER._replace(real="/sys/module/mtgpu"),
-            )
-            return [Piece("lsmod", line, line, (answer,))]
-    return []
-
-
-def variables(lines: Sequence[Line]) -> list[Piece]:
-    """Assignments of MUSA's variables, as a shell, ``env`` or a Dockerfile has them."""
+    Without ``id`` nothing is answered, as nobody knows who may open them; neither where the nodes
+    of one kind alone are shown and those may be opened.
+    """
+    user = next(((line, found) for line in lines if (found := _ID.match(line.text))), None)
     pieces: list[Piece] = []
-    for line in lines:
-        text = line.text.replace("ENV ", "", 1)
-        if found := _ASSIGNED.match(text):
-            answer: Answer = ("variables", found[1], found[2].strip("\"'"))
-            pieces.append(Piece(f"{found[1]}", line, line, (answer,)))
+    groups: tuple[str, ...] = ()
+    if user:
+        line, found = user
+        groups = tuple(_GROUP.findall(found[3]))
+        answers: tuple[Answer, ...] = (
+            (PLATFORM, "uid", int(found[1])),
+            (PLATFORM, "groups", groups),
+        )
+        pieces.append(Piece("id", line, line, answers, f"{found[2]}, in {', '.join(groups)}"))
+    listed = [(line, node) for line in lines if (node := _NODE.match(line.text))]
+    if listed:
+        answered = _nodes([node for _, node in listed], user[1][2], groups) if user else ()
+        last = listed[-1][0]
+        pieces.append(Piece("ls -l of device nodes", listed[0][0], last, answered))
+    elif missing := next((line for line in lines if _NO_NODE.search(line.text)), None):
+        # That /dev/dri holds none of these cards is not shown by it.
+        pieces.append(
+            Piece("ls of device nodes: none", missing, missing, (("folders", "/dev", ()),))
+        )
     return pieces
+
+
+def _nodes(
+    found: Sequence["re.Match[str]"], user: str, groups: Sequence[str]
+) -> tuple[Answer, ...]:
+    nodes: dict[str, Stat] = {}
+    for node in found:
+        name = node["name"].rpartition("/")[2]
+        path = f"/dev/{name}" if name.startswith("mtgpu") else f"/dev/dri/{name}"
+        bits = node[1]
+        usable = user == "root" or "rw" in {
+            bits[6:8],
+            bits[3:5] if node["group"] in groups else "",
+            bits[0:2] if node["owner"] == user else "",
+        }
+        nodes[path] = Stat("device", 0, _mode(bits), node["group"], usable, False, path)
+    kinds = {path[: len("/dev/dri/r")] for path in nodes if "/card" not in path}
+    if len(kinds) == 1 and all(stat.usable for stat in nodes.values()):
+        return ()
+    dri = tuple(sorted(path.rpartition("/")[2] for path in nodes if "/dri/" in path))
+    return (
+        ("folders", "/dev", tuple(sorted(p.rpartition("/")[2] for p in nodes if "/dri/" not in p))),
+        ("folders", "/dev/dri", dri),
+        *(("files", f"/sys/class/drm/{name}/device/vendor", "0x1ed5\n") for name in dri),
+        *(("stats", path, stat) for path, stat in nodes.items()),
+    )
+
+
+def _mode(bits: str) -> int:
+    """``0o660`` of ``rw-rw----``."""
+    return int("".join("0" if bit == "-" else "1" for bit in bits[:9]), 2)

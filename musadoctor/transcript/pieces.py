@@ -9,26 +9,40 @@ Answer = tuple[str, str, object]
 """Kind, subject, answer: the kinds are those of a recording, and those below."""
 
 STATED = "stated"
-"""A value in prose; the subject is ``driver``, ``toolkit``, ``card``."""
+"""A value in prose; the subject is ``driver``, ``toolkit``, ``card``, ..."""
 PACKAGE = "package"
 """An installed distribution: its name and version."""
+REQUIRES = "requires"
+"""What a distribution's metadata say that it requires."""
 PLATFORM = "platform field"
 CHILD = "child"
 """One line of the torch child; the subject is its step."""
+NEEDED = "needed"
+"""A library of torch_musa: its folder and name."""
 
 
 class Piece(NamedTuple):
     """A recognised part of a transcript."""
 
     what: str
-    """In a person's words: ``mthreads-gmi table``."""
+    """In a person's words: ``mthreads-gmi table``, ``package``."""
     first: Line
     last: Line
     answers: tuple[Answer, ...]
+    """Empty for what no check asks for."""
+    detail: str = ""
+    """What tells it from its like: ``torch 2.5.0``."""
 
     def __str__(self) -> str:
-        same = self.first.number == self.last.number
-        return f"{self.first.where}{'' if same else f'-{self.last.number}'}: {self.what}"
+        return described(self.what, self.first, self.last, (self.detail,))
+
+
+def described(what: str, first: Line, last: Line, details: Sequence[str]) -> str:
+    """``lines 3-7: package torch 2.5.0, torch_musa 2.5.0``."""
+    where = first.where
+    if last.number != first.number:
+        where = f"{first.prefix}lines {first.number}-{last.number}"
+    return f"{where}: {what} {', '.join(details)}".rstrip()
 
 
 Recogniser = Callable[[Sequence[Line]], list[Piece]]
