@@ -1,4 +1,4 @@
-"""How often ``musadoctor triage`` names the right cause: over the public failures, and further ones.
+"""How often ``musadoctor triage`` names the right cause: on the public failures and further ones.
 
 Run from the repository's root: ``python benchmarks/diagnosis.py [--verbose]``. The public ones are
 transcripts of the reports that the rules were written from; the further ones are of the same kinds
