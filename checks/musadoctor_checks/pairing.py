@@ -122,6 +122,86 @@ def driver_toolkit_mismatch(
         )
 
 
+@check("driver-far-from-toolkit", layer=Layer.TOOLKIT, severity="warning")
+def driver_far_from_toolkit(
+    kernel_driver: KernelDriver,
+    toolkit: Toolkit,
+    musa_info: MusaInfo | Absent | Unknown,
+    torch_musa: TorchMusa | Absent | Unknown,
+) -> Judgement:
+    """The kernel driver is of another time than the Toolkit, and nothing shows that they work.
+
+    ## Why it matters
+
+    The vendor publishes no table of what fits, and most pairs that musadoctor does not know may
+    well work. Two kinds are known to fail: a runtime that is newer than what its driver carries
+    (error 803), and an old Toolkit's libraries over a much newer driver (undefined `PVRSRV`
+    symbols, graph capture). This pair is of one of these kinds: the driver is older than every one
+    that is known with this Toolkit, or of a later generation than every one.
+
+    Where `musaInfo` lists devices, or torch_musa is available, the pair is not called into
+    question. A pair that is known to fail has a check of its own, `driver-toolkit-mismatch`.
+
+    ## How to fix
+
+    Use the Toolkit, or the container image, of the driver's SDK release; or the driver of the
+    Toolkit's.
+
+    ## Symptoms
+
+    - `system has unsupported display driver / musa driver combination`
+    - `undefined symbol: PVRSRV...`
+
+    ## Sources
+
+    `knowledge/pairs.toml`; llama.cpp issue 11675 (2025); torch_musa issues 24, 71 and 79
+    (2024 to 2025); FlagGems issue 6124 (2026-09). That it holds for this very pair is inferred.
+    """
+    if isinstance(musa_info, MusaInfo) or (
+        isinstance(torch_musa, TorchMusa) and torch_musa.available
+    ):
+        return
+    if kernel_driver.version is None or toolkit.version is None:
+        yield Unknown(f"a number is missing: {kernel_driver}, {toolkit}")
+        return
+    listed = any(
+        covers(r.driver, kernel_driver.version) and covers(r.toolkit, toolkit.version)
+        for r in driver_toolkit()
+    )
+    if listed:
+        return
+    driver, number = kernel_driver.version.key[:3], toolkit.version.key[:3]
+    works = [(_numbers(r.driver), _numbers(r.toolkit)) for r in driver_toolkit() if r.works]
+    known = sorted(d for d, t in works if t == number[: len(t)])
+    carried = [t for d, t in works if d == driver]
+    if not known:
+        yield Unknown(f"no driver is known with Toolkit {toolkit.version}")
+        return
+    oldest, newest = known[0], known[-1]
+    if driver[:2] < oldest[:2] and all(t < number for t in carried):
+        what = f"older than {_dotted(oldest)}, the oldest"
+    elif driver[0] > newest[0] and all(t > number for t in carried):
+        what = f"of a later generation than {_dotted(newest)}, the newest"
+    else:
+        return
+    yield Finding(
+        f"{kernel_driver} is {what} that is known with {toolkit}",
+        where=toolkit.root,
+        fix=Fix(
+            "Use the Toolkit or the container image of the driver's SDK release, or the driver"
+            f" that is known with this Toolkit: {', '.join(map(_dotted, known))}"
+        ),
+    )
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(".")))
+
+
+def _dotted(numbers: tuple[int, ...]) -> str:
+    return ".".join(map(str, numbers))
+
+
 def _needed(build: TorchMusaBuild | Absent | Unknown) -> int | None:
     """The generation of the Toolkit that a torch_musa needs."""
     if not isinstance(build, TorchMusaBuild):
