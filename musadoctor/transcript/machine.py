@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from musadoctor.system import Stat
+from musadoctor.system import Resources, Stat
 from musadoctor.transcript.pieces import PLATFORM, STATED, Answer, Piece
 from musadoctor.transcript.text import Line
 
@@ -71,6 +71,20 @@ _WINDOWS = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _LINUX = re.compile(r"(?i)\b(?:ubuntu|debian|centos|kylin|uos|wsl)\b|/usr/|/home/|麒麟")
+
+_CMDLINE = re.compile(
+    r"\bBOOT_IMAGE=(?:\S{0,80}vmlinuz-(\d\S{1,60}))?\S{0,200}[ \t].{0,600}|^ro(?=[ \t]).{1,600}()"
+)
+_MEMORY = re.compile(
+    r"""
+      (?<![\d.]) (\d{1,4}) [ ]? ([GT]) i?B? [ ] (?: of[ ] )? (?: host[ ]|system[ ] )?
+      (?: RAM | (?:host|system|main)[ ]memory ) \b
+    | (?: (?<!显) (?: 主机 | 系统 )? 内存 | \b RAM | \b MemTotal ) [ ]? [:=]? [ ]?
+      (\d{1,4}) [ ]? ([GT]) (?![\d.])
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Of the host; what a card has is VRAM, "GPU memory" or 显存."""
 
 _ID = re.compile(r"(?:用户)?\s{0,2}(?i:u?id)=(\d{1,10})\((\S{1,40}?)\).{0,80}?(?:groups|组)=(\d.*)")
 _GROUP = re.compile(r"\d{1,10}\(([^()\s]{1,40})\)")
@@ -155,6 +169,23 @@ def windows(lines: Sequence[Line]) -> list[Piece]:
         return []
     named = [line for line in lines if _WINDOWS.search(line.text)]
     return [Piece("Windows", line, line, ((STATED, "windows", line.text),)) for line in named[:1]]
+
+
+def boot(lines: Sequence[Line]) -> list[Piece]:
+    """``/proc/cmdline``, with the kernel that it names, and the size of the memory."""
+    pieces: list[Piece] = []
+    for line in lines:
+        if found := _CMDLINE.search(line.text):
+            answers: list[Answer] = [("files", "/proc/cmdline", found[0])]
+            if found[1]:
+                answers.append((PLATFORM, "kernel", found[1]))
+            pieces.append(Piece("/proc/cmdline", line, line, tuple(answers)))
+        elif found := _MEMORY.search(line.text):
+            number, unit = (found[1], found[2]) if found[1] else (found[3], found[4])
+            size = int(number) << (40 if unit.upper().startswith("T") else 30)
+            answer: Answer = ("resources", "", Resources(None, size))
+            pieces.append(Piece("memory", line, line, (answer,), f"{number} {unit}"))
+    return pieces
 
 
 def device_nodes(lines: Sequence[Line]) -> list[Piece]:

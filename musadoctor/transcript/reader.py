@@ -43,6 +43,7 @@ RECOGNISERS: tuple[Recogniser, ...] = (
     machine.distribution,
     machine.windows,
     machine.device_nodes,
+    machine.boot,
     settings.environment,
     settings.variables,
     settings.docker_info,
@@ -59,13 +60,34 @@ RECOGNISERS: tuple[Recogniser, ...] = (
 )
 _OF_MUSA = re.compile(
     r"""
-      musa | mthreads | mtgpu | moore[ -]?threads | 摩尔线程
-    | \b mtt [ -] | \b 1ed5 \b | \b mt[ ]gpu \b
-    | libmccl | mudnn | \b mcc[ ]version | \b mtml \b | \b mtlink \b | \b mtbios
-    | failed[ ]to[ ]load[ ]driver
+      torch[_ -]?musa | musa[_-][a-z] | [a-z]_musa | MUSA_[A-Z] | libmu[a-z]+\.so | libmccl | mudnn
+    | musa (?:info|rt) | \b musa [ ] (?: error | sdk | toolkits? | driver | devices? | kernel
+                                      | runtime | out[ ]of | initiali[sz]ation )
+    | mthreads | mtgpu | moore[ -]?threads | 摩尔线程 | \b mtt [ -] | \b 1ed5 \b
+    | \b mt[ ]gpu \b | \b mcc[ ]version | \b mtml \b | \b mtlink \b | \b mtbios
+    | \b sgpu | mt[ -]container | failed[ ]to[ ]load[ ]driver
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+_NAMES_MUSA = re.compile(
+    r"""
+      musa
+    | (?<![\w-]) S (?: 3000E? | 4000 | 5000 ) (?!\w)
+    | ^ (?=.{0,400} (?<![\w-]) S (?: [1356789]0 | 1000M? | 2000 ) (?!\w))
+        .{0,400} (?: \b (?: gpu | card | driver | kernel | linux | ubuntu | uos | torch )
+                  | 显卡 | 驱动 | 内核 )
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""A card's number counts beside a word of computers: S80 and S10 are names of other things too."""
+_OF_OTHERS = re.compile(
+    r"""
+      \b nvidia (?!-[a-z]) | \b RTX[ ]?\d | geforce | \b [AH][12]00 \b | \b CUDA[ ]error
+    | \b HIP[ ](?:error|out) | \b rocm \b | \b gfx\d{3} | \b musa [a-z]{3}
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+"""Beside these the bare word MUSA is a remark ("said to run on MUSA"), or the number no card's."""
 _TELLING = re.compile(
     r"""
       error | fail | cannot | could[ ]not | not[ ]found | not[ ]supported | unsupported
@@ -74,7 +96,10 @@ _TELLING = re.compile(
     | is[ ]not[ ](?:a|avail|on) | no[ ]output | not[ ]output | \b bf(?:loat)?16 \b | is_available
     | default[ -]runtime | no[ ]cuda | no[ ]device | no[ ]matching | unable | not[ ]permitted
     | only[ ]supports | incompatible | No[ ]module | no[ ]active | active[ ]drivers
-    | compiled[ ]using | \.so\.?\d? | GLIBC | dkms | silent
+    | compiled[ ]using | not[ ]seem | \.so\.?\d? | GLIBC | dkms | silent
+    | not[ ]detected | segfault | SIGSEGV
+    | segmentation | number[ ]of[ ]platforms | muInit | cross-device | : [ ]added$
+    | ^-[rwx-]{9}\S?\s+\d+\s+\S+\s+\S+\s+0\s | 显存
     | 错误 | 失败 | 找不到 | 没有 | 不支持 | 无法 | 不能 | 未找到
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -111,8 +136,14 @@ def read(texts: Sequence[tuple[str, bytes]]) -> Transcript:
     answers = tables(pieces)
     answers["files"][LINES] = json.dumps(_telling(lines))
     system = Recording.of_answers(answers, closed=False, called="transcript")
-    of_musa = any(_OF_MUSA.search(line.text) for line in lines)
-    return Transcript(system, _shown(pieces), of_musa)
+    return Transcript(system, _shown(pieces), _is_of_musa(lines))
+
+
+def _is_of_musa(lines: Sequence[Line]) -> bool:
+    if any(_OF_MUSA.search(line.text) for line in lines):
+        return True
+    named = any(_NAMES_MUSA.search(line.text) for line in lines)
+    return named and not any(_OF_OTHERS.search(line.text) for line in lines)
 
 
 _APART = 1000

@@ -24,6 +24,10 @@ _ASSIGNED = re.compile(
     """,
     re.VERBOSE,
 )
+_OPTION = re.compile(rf"[ ](?:-e|--env)[ =][\"']?({_NAMES})=([^\s\"']{{0,400}})")
+"""``docker run -e NAME=value``."""
+_PREFIX = re.compile(r"(?:[A-Za-z_]\w{0,60}=\S{0,200} ){1,9}(?=[a-z./])")
+"""``NAME=value OTHER=value python3 ...``."""
 _KNOWN = frozenset(VARIABLES)
 
 _RUNTIMES = re.compile(r"[ \t]*Runtimes:[ \t]*(\S.{0,400})")
@@ -70,9 +74,22 @@ def variables(lines: Sequence[Line]) -> list[Piece]:
         text = line.text.rstrip("\"',")
         if ("=" in text or ":" in text) and (found := _ASSIGNED.match(text)):
             value = found[2].strip("\"'")
-            answer: Answer = ("variables", found[1], value)
-            pieces.append(Piece("variable", line, line, (answer,), f"{found[1]}={value}"[:80]))
+            pieces.append(_variable(line, found[1], value))
+        elif "=" in text:
+            pieces += [_variable(line, *item) for item in _inline(text)]
     return pieces
+
+
+def _inline(text: str) -> Iterator[tuple[str, str]]:
+    yield from ((found[1], found[2]) for found in _OPTION.finditer(text))
+    if prefix := _PREFIX.match(text):
+        pairs = (part.partition("=") for part in prefix[0].split())
+        yield from ((name, value.strip("\"'")) for name, _, value in pairs if name in _KNOWN)
+
+
+def _variable(line: Line, name: str, value: str) -> Piece:
+    answer: Answer = ("variables", name, value)
+    return Piece("variable", line, line, (answer,), f"{name}={value}"[:80])
 
 
 def docker_info(lines: Sequence[Line]) -> list[Piece]:
