@@ -25,7 +25,7 @@ _TOOLKIT = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_IMAGE = re.compile(r"(?i)[:/-](?:rc)?(\d\.\d{1,2}\.\d{1,2})-v(\d\.\d{1,2}\.\d{1,2})-")
+_IMAGE = re.compile(r"(?i)(?:^|[:/\s`-])(?:rc)?(\d\.\d{1,2}\.\d{1,2})-v(\d\.\d{1,2}\.\d{1,2})-")
 _COMPONENTS = tuple(
     (
         name,
