@@ -20,22 +20,22 @@ class Shown(NamedTuple):
 
 _MACHINE = Shown("the machine", "uname -a; cat /etc/os-release")
 _CARDS = Shown("the cards on the bus", "lspci -nn -d 1ed5:")
-_MODULE = Shown("the kernel module", "lsmod | grep mtgpu; cat /proc/driver/musa/version")
+_MODULE = Shown("the kernel module", "ls -d /sys/module/mtgpu; cat /proc/driver/musa/version")
 _LOG = Shown("the kernel log", "sudo dmesg | grep -i mtgpu | tail -50")
 _GMI = Shown("mthreads-gmi", "mthreads-gmi")
 _NODES = Shown("the device nodes and who may open them", "id; ls -l /dev/mtgpu* /dev/dri")
-_TOOLKIT = Shown("the Toolkit and its components", "ls -ld /usr/local/musa*; musa_version_query")
-_MCC = Shown("the compiler", "mcc --version")
+_TOOLKIT = Shown("the Toolkit and its components", "musa_version_query; mcc --version")
+_MCC = Shown("the compiler", _TOOLKIT.command)
 _VARIABLES = Shown("the environment variables", "env | grep -e MUSA -e MTHREADS -e CCL -e PATH")
 _LIBRARIES = Shown(
     "the libraries that would be loaded",
-    "ldconfig -p | grep -e libmusa -e libmu -e libmccl; ldd"
-    ' $(python -c \'import importlib.util as u; print(u.find_spec("torch_musa")'
-    ".submodule_search_locations[0])')/lib/libmusa_kernels.so",
+    "ldd $(pip show torch_musa | sed -n 's/^Location: //p')/torch_musa/lib/libmusa_kernels.so",
 )
 _INFO = Shown("musaInfo", "musaInfo")
-_PACKAGES = Shown("the Python packages", "pip list | grep -i -e torch -e triton -e numpy")
-_PYTHON = Shown("the Python", "python --version; which python")
+_PACKAGES = Shown(
+    "the Python packages", "python --version; pip list | grep -i -e torch -e triton -e numpy"
+)
+_PYTHON = Shown("the Python", _PACKAGES.command)
 _TORCH = Shown("import torch", "TORCH_DEVICE_BACKEND_AUTOLOAD=0 python -c 'import torch'")
 _TORCH_MUSA = Shown(
     "import torch_musa",
@@ -93,8 +93,7 @@ def diagnose_transcript(
     transcript = read(texts)
     named = ", ".join(name for name, _ in texts)
     report = examine(transcript.system, options._replace(transcript=named))
-    results = tuple(_not_cleared(result, report.facts) for result in report.results)
-    report = report._replace(results=results)
+    report = report._replace(results=tuple(map(_not_cleared, report.results)))
     reading = Reading(
         recognised=tuple(_merged(transcript.pieces)),
         not_shown=tuple(_not_shown(report.facts)),
@@ -108,13 +107,14 @@ def _unknown(fact: JSON) -> bool:
     return isinstance(fact, dict) and "unknown" in fact
 
 
-def _not_cleared(result: Result, facts: dict[str, JSON]) -> Result:
-    """On a machine a check may do without a fact; a text that leaves it out clears nothing."""
-    missing = [name for name in result.check.needs if _unknown(facts.get(name))]
-    if result.status != "passed" or not missing:
+def _not_cleared(result: Result) -> Result:
+    """What is shown in part may tell a fault, but clears nobody: a text never shows all."""
+    if result.status != "passed":
         return result
-    names = ", ".join(name.replace("_", " ") for name in missing)
-    return result._replace(status="unknown", reason=f"not shown: {names}", evidence=())
+    shown = "; ".join(evidence.text for evidence in result.evidence)
+    return result._replace(
+        status="unknown", reason=f"no fault in what is shown: {shown}", evidence=()
+    )
 
 
 def _merged(pieces: Sequence[Piece]) -> list[str]:

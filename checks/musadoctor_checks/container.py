@@ -288,6 +288,8 @@ def container_runtime_not_bound(container_runtime: ContainerRuntime) -> Judgemen
 
     musa-deploy 0.7.0 (2025-08).
     """
+    if not container_runtime.bound and not container_runtime.state:
+        yield Unknown(f"{container_runtime.binary} could not be looked at")
     usable = container_runtime.state == "ok" and not container_runtime.problem
     if usable and not container_runtime.bound and container_runtime.default != "mthreads":
         yield Finding(

@@ -45,7 +45,10 @@ def kernel_driver(system: System) -> KernelDriverFact:
         stated.append(StatedVersion(parsed, f"{MODULE}/version"))
     if isinstance(procfs, str) and (parsed := package_version(procfs)):
         stated.append(StatedVersion(parsed, PROCFS))
-    return KernelDriver(tuple(stated), PROCFS if isinstance(module, Failure) else MODULE)
+    source = PROCFS if isinstance(module, Failure) else MODULE
+    if not stated and (told := _by_word(system, Failure(UNRECORDED, ""))):
+        return told._replace(loaded=True, source=f"{source}, {told.source}")
+    return KernelDriver(tuple(stated), source)
 
 
 def _by_word(system: System, module: Failure) -> KernelDriver | None:

@@ -94,9 +94,8 @@ def _packages(made: dict[str, Table], steps: dict[str, Step]) -> None:
         own = () if folder.endswith("/lib") else ("__init__.py",)
         made["folders"][folder] = (*own, str(file))
     for name, wanted in requires.items():
-        if name in metadata:
-            lines = [f"Requires-Dist: {one}\n" for one in cast("tuple[str, ...]", wanted)]
-            made["files"][f"{SITE}/{metadata[name]}/METADATA"] = "".join(lines)
+        lines = [f"Requires-Dist: {one}\n" for one in cast("tuple[str, ...]", wanted)]
+        made["files"][f"{SITE}/{metadata[name]}/METADATA"] = "".join(lines)
     if steps:
         made["runs"]["child:torch"] = Ran("ok", 0, answer=_child(names, steps))
 

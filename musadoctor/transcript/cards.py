@@ -4,13 +4,13 @@ import re
 from collections.abc import Sequence
 
 from musadoctor.commands import CONCERNED, kernel_log
+from musadoctor.probes.driver import MODULE, PROCFS
 from musadoctor.probes.pci import BUS
 from musadoctor.system import NOT_THERE, Failure, Ran
 from musadoctor.transcript.machine import FOLDER
 from musadoctor.transcript.pieces import Answer, Piece
 from musadoctor.transcript.text import Line
 
-MODULE = "/sys/module/mtgpu"
 LEAST_MODULES = 20
 """So many lines make a whole ``lsmod``, whose silence tells; an excerpt is shorter."""
 
@@ -28,6 +28,14 @@ _DRIVER_IN_USE = re.compile(r"[ \t]*Kernel driver in use:[ \t]*(\S{1,40})")
 _NEAR_DRIVER = 4
 _LSMOD = re.compile(r"[ \t]*(\w{2,60})[ \t]+\d{3,12}[ \t]+\d{1,4}\b")
 _LSMOD_HEAD = re.compile(r"[ \t]*Module[ \t]+Size[ \t]+Used")
+_PACKAGE = re.compile(r"package version:[ \t]*(\d\S{1,60})$")
+_MISSING = re.compile(
+    r"(/sys/module/mtgpu|/proc/driver/musa/version)\W{1,4}(?:No such file|没有那个文件)"
+)
+_ABSENT: tuple[Answer, ...] = (
+    ("stats", MODULE, Failure(NOT_THERE, f"no {MODULE}")),
+    ("stats", "/sys/module", FOLDER._replace(real="/sys/module")),
+)
 _CONCERNED = re.compile(CONCERNED)
 _LOG = re.compile(
     r"""
@@ -53,20 +61,20 @@ def lspci(lines: Sequence[Line]) -> list[Piece]:
     """Cards on the bus, by ``lspci`` in any of its forms."""
     answers: list[Answer] = []
     shown: dict[str, Line] = {}
+    address = ""
     for line in lines:
-        if (driver := _DRIVER_IN_USE.match(line.text)) and shown:
-            address, last = next(reversed(shown.items()))
-            if line.at < last.at + _NEAR_DRIVER:
-                bound = FOLDER._replace(real=f"/sys/bus/pci/drivers/{driver[1]}")
-                answers.append(("stats", f"{BUS}/{address}/driver", bound))
-            continue
+        driver = _DRIVER_IN_USE.match(line.text)
+        if driver and address and line.at < shown[address].at + _NEAR_DRIVER:
+            bound = FOLDER._replace(real=f"/sys/bus/pci/drivers/{driver[1]}")
+            answers.append(("stats", f"{BUS}/{address}/driver", bound))
         placed = _LSPCI.match(line.text)
-        numbers = _display(placed[2]) if placed else None
-        if placed is None or numbers is None:
+        if placed is None:
             continue
+        numbers = _display(placed[2])
         short = placed[1].lower()
-        address = short if short.count(":") > 1 else f"0000:{short}"
-        if address not in shown:
+        # The lines below another device are not of the card above it.
+        address = (short if short.count(":") > 1 else f"0000:{short}") if numbers else ""
+        if numbers and address not in shown:
             shown[address] = line
             path = f"{BUS}/{address}"
             answers += [
@@ -105,11 +113,27 @@ def lsmod(lines: Sequence[Line]) -> list[Piece]:
             break
     if not headed or len(block) < LEAST_MODULES:
         return []
-    answers: tuple[Answer, ...] = (
-        ("stats", MODULE, Failure(NOT_THERE, f"no {MODULE}")),
-        ("stats", "/sys/module", FOLDER._replace(real="/sys/module")),
-    )
-    return [Piece("lsmod", block[0], block[-1], answers, "without mtgpu")]
+    return [Piece("lsmod", block[0], block[-1], _ABSENT, "without mtgpu")]
+
+
+def module(lines: Sequence[Line]) -> list[Piece]:
+    """``ls -d /sys/module/mtgpu`` and ``/proc/driver/musa/version``, or that they are not there."""
+    pieces: list[Piece] = []
+    for line in lines:
+        text = line.text.strip()
+        missing = _MISSING.search(text)
+        if text == MODULE:
+            there = FOLDER._replace(real=MODULE)
+            pieces.append(Piece("kernel module", line, line, (("stats", MODULE, there),), "loaded"))
+        elif missing and missing[1] == MODULE:
+            pieces.append(Piece("kernel module", line, line, _ABSENT, "not loaded"))
+        elif missing:
+            gone = Failure(NOT_THERE, f"no {PROCFS}")
+            pieces.append(Piece(PROCFS, line, line, (("files", PROCFS, gone),), "not there"))
+        elif version := _PACKAGE.match(text):
+            answer: Answer = ("files", PROCFS, f"{text}\n")
+            pieces.append(Piece(PROCFS, line, line, (answer,), version[1]))
+    return pieces
 
 
 def dmesg(lines: Sequence[Line]) -> list[Piece]:

@@ -13,7 +13,7 @@ from musadoctor.transcript.text import Line
 _LDD = re.compile(r"[ \t]*(lib\S{1,80}) => (not found|/\S{1,200})")
 _LDD_OF = re.compile(r"(?i)\bldd\b[^\n]{0,300}?(?:/|\s)(_MUSAC[\w.+-]*\.so|libmusa_[\w.+-]+\.so)")
 _OF_MUSA = re.compile(r"(?i)musa|mccl|mudnn|mupti|mublas|mufft|libsrv_um|mthreads")
-_CACHE_HEAD = re.compile(r"[ \t]*(\d{2,6}) libs found in cache")
+_CACHE_HEAD = re.compile(r"[ \t]*(\d{1,6}) libs found in cache")
 _CACHED = re.compile(r"[ \t]*(lib\S{1,80}) \([^)\n]{1,60}\) => (/\S{1,200})")
 
 

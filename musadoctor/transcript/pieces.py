@@ -33,9 +33,6 @@ class Piece(NamedTuple):
     detail: str = ""
     """What tells it from its like: ``torch 2.5.0``."""
 
-    def __str__(self) -> str:
-        return described(self.what, self.first, self.last, (self.detail,))
-
 
 def described(what: str, first: Line, last: Line, details: Sequence[str]) -> str:
     """``lines 3-7: package torch 2.5.0, torch_musa 2.5.0``."""

@@ -11,7 +11,7 @@ from musadoctor.transcript.text import Line
 _NUMBER = r"""
     v? ( \d{1,4} \. \d{1,4} (?: \.\d{1,6} ){0,2}
          (?: (?: a | b | rc | \.?post | \.?dev ) \d{0,9} \w{0,20} )?
-         (?: \+ [\w.]{1,40} )? )
+         (?: \+ \w{1,20} (?: \.\w{1,20} ){0,3} )? )
 """
 _NAME = r"[A-Za-z] (?: [A-Za-z0-9] | [-_] (?=[A-Za-z]) ){2,40}"
 _PACKAGE = re.compile(

@@ -24,7 +24,7 @@ from musadoctor.transcript import (
     torch,
 )
 from musadoctor.transcript.answers import tables
-from musadoctor.transcript.pieces import Piece, Recogniser
+from musadoctor.transcript.pieces import STATED, Piece, Recogniser
 from musadoctor.transcript.text import MOST_BYTES, Line, TranscriptError, lines_of, refuse_binary
 
 RECOGNISERS: tuple[Recogniser, ...] = (
@@ -38,6 +38,7 @@ RECOGNISERS: tuple[Recogniser, ...] = (
     toolkit.clinfo,
     cards.lspci,
     cards.lsmod,
+    cards.module,
     cards.dmesg,
     machine.uname,
     machine.distribution,
@@ -156,7 +157,7 @@ def _shown(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
     kept: list[Piece] = []
     for piece in pieces:
         subjects = {
-            (kind, f"{subject} {answer}" if kind == "stated" else subject)
+            (kind, f"{subject} {answer}" if kind == STATED else subject)
             for kind, subject, answer in piece.answers
         }
         if not subjects or not subjects <= seen:
