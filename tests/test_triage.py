@@ -1,6 +1,8 @@
 """``musadoctor triage``: the public failures, healthy version sets, and texts that are damaged."""
 
 import importlib.util
+import json
+import os
 import random
 import subprocess
 import sys
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 from support import SAMPLES, TESTS
 
 from musadoctor.doctor import Options
@@ -219,9 +222,36 @@ def test_the_command_refuses_what_is_not_of_musa(tmp_path: Path) -> None:
     assert b"nothing of MUSA" in done.stderr
 
 
-def _run(folder: Path, text: str) -> "subprocess.CompletedProcess[bytes]":
+def test_what_is_no_text_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_bytes(b" \n")
+    (tmp_path / "program").write_bytes(b"\x7fELF musa")
+    (tmp_path / "noise").write_bytes(bytes(range(1, 8)) * 90 + b"musa")
+    os.mkfifo(tmp_path / "pipe")
+    for name, why in {
+        "none": "cannot read none: No such file or directory",
+        ".": "cannot read .: Is a directory",
+        "/dev/zero": "cannot read /dev/zero: a device, expected a text",
+        "pipe": "pipe is empty",
+        "empty": "empty is empty",
+        "program": "program: binary data, expected a text",
+        "noise": "noise: binary data, expected a text",
+    }.items():
+        done = _run(tmp_path, "", name)
+        assert (done.returncode, done.stdout) == (2, b""), name
+        assert done.stderr.decode().splitlines() == [f"musadoctor: {why}"]
+
+
+def test_the_json_follows_its_schema(tmp_path: Path) -> None:
+    report = json.loads(_run(tmp_path, PASTED, "-", "--json").stdout)
+    schema = json.loads((TESTS.parent / "docs/report.schema.json").read_text(encoding="utf-8"))
+    Draft202012Validator(schema).validate(report)
+    assert report["vantage"]["kind"] == "transcript"
+    assert report["transcript"]["not_shown"]
+
+
+def _run(folder: Path, text: str, *arguments: str) -> "subprocess.CompletedProcess[bytes]":
     return subprocess.run(
-        [sys.executable, "-m", "musadoctor", "triage", "-"],
+        [sys.executable, "-m", "musadoctor", "triage", *(arguments or ("-",))],
         input=text.encode(),
         capture_output=True,
         cwd=folder,
