@@ -20,7 +20,7 @@ from rich.text import Text
 
 from musadoctor import facts
 from musadoctor.api import Check, Layer
-from musadoctor.plugins import load, plugin_broken
+from musadoctor.plugins import load, load_requirements, plugin_broken
 from musadoctor.probes import PROBES
 from musadoctor.render.checks import page
 
@@ -32,11 +32,18 @@ PICTURES = {"broken": "cuda-torch", "healthy": "s5000-4.3.5"}
 """The recorded hosts of the pictures, by the pictures' names."""
 ISSUE = ROOT / "tests" / "transcripts" / "032-sdk-4.2-s80-no-mccl.txt"
 """The public report of the page on triage."""
+GIVEN = {
+    "requirements": ("What dependency files ask for, which the guard reads.", facts.Requirements),
+    "resolution": ("What a resolver would do, asked with `--deep`.", facts.Resolution),
+    "stack": ("The vendor's builds that must stay.", facts.Stack),
+}
+"""The facts of the guard's checks, which no machine is asked for."""
 
 
 def pages() -> Iterator[tuple[Path, str]]:
     """Every generated file with the text that it must have."""
-    checks = sorted((*load(plugins=False).checks, plugin_broken), key=lambda c: (c.layer, c.id))
+    loaded = (*load(plugins=False).checks, *load_requirements(), plugin_broken)
+    checks = sorted(loaded, key=lambda c: (c.layer, c.id))
     for check in checks:
         yield DOCS / "checks" / f"{check.id}.md", f"{GENERATED}\n{page(check)}\n"
     yield DOCS / "checks" / "README.md", index(checks)
@@ -79,6 +86,9 @@ def fact_page() -> str:
         )
         summary = plain((probe.__doc__ or "").strip().partition("\n\n")[0])
         lines.append(f"| `{name}` | {summary} | {records} |")
+    for name, (summary, record_of) in GIVEN.items():
+        link = f"[`{record_of.__name__}`](#{record_of.__name__.lower()})"
+        lines.append(f"| `{name}` | {summary} | {link} |")
     for module in sorted((ROOT / "musadoctor" / "facts").glob("*.py")):
         for node in ast.parse(module.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef):

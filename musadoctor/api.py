@@ -66,6 +66,8 @@ class Layer(IntEnum):
     TORCH = 8
     TORCH_MUSA = 9
     COLLECTIVES = 10
+    REQUIREMENTS = 11
+    """Not of a host but of what is about to be installed on it."""
 
     def __str__(self) -> str:
         return self.name.lower()
@@ -79,6 +81,9 @@ class Fix(NamedTuple):
     """Ready to copy, right for this host, safe to run."""
     destructive: bool = False
     """Following it can lose something: a driver change, an uninstall. ``text`` says what."""
+    instead: str | None = None
+    """Of a line in a dependency file: what may stand in its place, empty to leave it out, ``None``
+    where nothing should be changed without thought."""
 
 
 class Finding(NamedTuple):
@@ -123,8 +128,9 @@ class Check(NamedTuple):
 
     @property
     def family(self) -> str:
-        """The name of the module that holds it."""
-        return self.function.__module__.rpartition(".")[2].replace("_", "-")
+        """The name of the module or folder that holds it in its package."""
+        package, _, module = self.function.__module__.partition(".")
+        return (module.partition(".")[0] or package).replace("_", "-")
 
     @property
     def title(self) -> str:

@@ -21,6 +21,14 @@ CONCERNED = (
 )
 """Lines of the kernel log that concern the cards, their driver, or a module that was refused."""
 
+RUN_PIP = (
+    # Without the current folder, where anything may be named pip.
+    "import runpy, sys; sys.path[:] = filter(None, sys.path);"
+    " runpy.run_module('pip', run_name='__main__', alter_sys=True)"
+)
+LONGEST_PLAN = 15 << 20
+"""Bytes: pip's plan holds the whole description of every package."""
+
 
 class Command(NamedTuple):
     """One program with its arguments."""
@@ -38,6 +46,12 @@ class Command(NamedTuple):
     """Gets a private descriptor to answer on; its number becomes the last argument."""
     keeps: str = ""
     """A pattern: of its output only the lines that match are let in."""
+    given: str = ""
+    """What it reads on its standard input."""
+    room: int = 0
+    """Bytes of each stream that are let in, where the usual measure is too small."""
+    writes: int = 0
+    """Bytes that it may write to files and pipes; 0 for no limit."""
 
     def __str__(self) -> str:
         return self.key
@@ -93,3 +107,55 @@ def torch_child(python: str, source: str) -> Command:
         environment=(("TORCH_DEVICE_BACKEND_AUTOLOAD", "0"),),
         answers=True,
     )
+
+
+def uv_version(path: str) -> Command:
+    """What uv calls itself."""
+    return _tool(path, "--version")
+
+
+def uv_plan(
+    path: str, python: str, arguments: tuple[str, ...], constraints: str, *, log: bool = False
+) -> Command:
+    """What uv would install into an environment. Nothing is built, and no wheel is downloaded.
+
+    With ``log`` the resolver also says which package asked for which.
+    """
+    made = _tool(
+        path,
+        *("pip", "install", "--dry-run", "--no-build", "--no-progress", "--python", python),
+        # A dry run changes nothing, and tells more than that the environment is managed.
+        *("--break-system-packages", "--index-strategy", "unsafe-best-match"),
+        *("--constraints", "/dev/stdin", *arguments),
+    )
+    variables = (("UV_HTTP_RETRIES", "1"), *((("RUST_LOG", "uv_resolver=debug"),) if log else ()))
+    return made._replace(given=constraints or "\n", environment=variables, room=LONGEST_PLAN)
+
+
+def pip_version(python: str) -> Command:
+    """What the pip of an interpreter calls itself."""
+    return _tool(python, "-c", RUN_PIP, "--version")
+
+
+def pip_plan(own: str, python: str, arguments: tuple[str, ...], constraints: str) -> Command:
+    """What a pip from 25.3 on, of the interpreter ``own``, would install. Nothing is built."""
+    made = _tool(
+        own,
+        *("-c", RUN_PIP, *(() if own == python else ("--python", python))),
+        *("install", "--dry-run", "--report", "-", "--quiet", "--no-input", "--only-binary=:all:"),
+        # Without it this pip downloads wheels for their metadata.
+        *("--use-feature=fast-deps", "--disable-pip-version-check", "--retries", "1"),
+        *("--constraint", "/dev/stdin", *arguments),
+    )
+    return made._replace(given=constraints or "\n", room=LONGEST_PLAN)
+
+
+def poetry_environment(program: str, project: str) -> Command:
+    """The folder of the environment that poetry would install into; nothing where it has none."""
+    where = ("--directory", project) if project else ()
+    return _tool(program, *where, "--no-interaction", "env", "info", "--path")
+
+
+def pipenv_environment(program: str) -> Command:
+    """The folder of the environment that pipenv would install into; nothing where it has none."""
+    return _tool(program, "--venv")

@@ -93,6 +93,9 @@ class Live:
                 answers=command.answers,
                 cancelled=self._cancelled,
                 keeps=command.keeps,
+                given=command.given,
+                room=command.room or runner.KEPT,
+                writes=command.writes,
             )
         finally:
             with self._ended:

@@ -17,6 +17,7 @@ from musadoctor.api import Check, Judgement, Layer, check
 from musadoctor.report import Result
 
 BUILTIN = "musadoctor_checks"
+REQUIREMENTS = f"{BUILTIN}.requirements"
 """Named here, so that a lost entry-point file can never give an empty, green report."""
 GROUP = "musadoctor.checks"
 LONGEST_FILE = 1 << 20
@@ -97,6 +98,11 @@ def load(*, plugins: bool, path: Iterable[str] | None = None) -> Loaded:
             owners.update((check.id, package) for check in found)
             checks += found
     return Loaded(tuple(checks), tuple(failures))
+
+
+def load_requirements() -> tuple[Check, ...]:
+    """The guard's checks. They judge files, no host, and other people's are not loaded."""
+    return tuple(_collect(REQUIREMENTS))
 
 
 def _collect(package: str) -> Iterator[Check]:

@@ -50,20 +50,27 @@ def run(
     answers: bool,
     cancelled: threading.Event,
     keeps: str = "",
+    given: str = "",
+    room: int = KEPT,
+    writes: int = 0,
 ) -> Ran:
-    """Run ``argv`` for at most ``limit`` seconds, in a session of its own, with no input.
+    """Run ``argv`` for at most ``limit`` seconds, in a session of its own.
 
     With ``answers`` the program gets a private descriptor, whose number is appended to its
     arguments. With ``keeps``, a pattern, only the lines of its output that match are kept, and the
-    note says of how many. Whatever it leaves behind in its session is killed.
+    note says of how many. ``given`` is its standard input, ``room`` the bytes kept of each stream,
+    ``writes`` the bytes that it and what it starts may write (0: no limit). Whatever it leaves
+    behind in its session is killed.
     """
     begun = time.monotonic()
     pipe: tuple[int, ...] = ()
+    stdin = subprocess.DEVNULL
     try:
         pipe = os.pipe() if answers else ()
+        stdin = _holding(given) if given else stdin
         process = subprocess.Popen(  # noqa: S603 - argv comes from the closed list of commands
             [*argv, *map(str, pipe[1:])],
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
@@ -77,7 +84,7 @@ def run(
         status = _START_FAILURES.get(number or 0, "error")
         return Ran(status, note=f"{argv[0]}: {os.strerror(number) if number else error}")
     finally:
-        _close(pipe[1:])
+        _close((*pipe[1:], *([stdin] if stdin >= 0 else [])))
 
     with contextlib.suppress(OSError):
         # A crash leaves no core file in the user's folder.
@@ -88,8 +95,8 @@ def run(
     kept: dict[int, bytearray] = {stream: bytearray() for stream in streams}
     seen, stopped = 0, "interrupted"
     try:
-        most = FLOOD if keeps else KEPT
-        seen, stopped = _collect(process, kept, most, begun + limit, cancelled)
+        most = FLOOD if keeps else room
+        seen, stopped = _collect(process, kept, most, begun + limit, cancelled, writes)
     finally:
         stuck = _end_session(process, asked=bool(stopped))
         process.stdout.close()
@@ -98,15 +105,58 @@ def run(
 
     if process.returncode is None:
         _abandoned.append(process)
-    status, note = _judge(process.returncode, stopped, stuck, limit)
+    status, note = _judge(process.returncode, stopped, stuck, limit, writes)
     if seen > sum(map(len, kept.values())):
         note = f"{note}, cut: {seen} bytes" if note else f"output cut: {seen} bytes"
     if keeps:
         wanted = _wanted(kept[streams[0]], keeps)
         note = f"{note}, {wanted}" if note else wanted
-    out, err, *answer = (_printable(data[:KEPT]) for data in kept.values())
+    out, err, *answer = (_printable(data[:room]) for data in kept.values())
     seconds = time.monotonic() - begun
     return Ran(status, process.returncode, out, err, "".join(answer), note, seconds)
+
+
+def _holding(text: str) -> int:
+    """A descriptor from which ``text`` can be read, and opened again as ``/dev/stdin``."""
+    descriptor = os.memfd_create("given")
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(text.encode("utf-8", "replace"))
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor
+
+
+def stand_by(argv: Sequence[str], changes: Mapping[str, str]) -> int | str:
+    """Run the user's own program with this process's streams; its exit code, or why not started.
+
+    What ends musadoctor ends the program: SIGTERM and SIGHUP are passed on, and an interrupt from
+    the terminal reaches it without our help. A program that a signal ended has the exit code that
+    a shell would tell, 128 and the signal's number.
+    """
+    started: list[subprocess.Popen[bytes]] = []
+
+    def pass_on(number: int, _frame: object) -> None:
+        for process in started:
+            process.send_signal(number)
+
+    # A handler, not SIG_IGN, for that the program would inherit.
+    handlers = {signal.SIGINT: lambda *_: None, signal.SIGTERM: pass_on, signal.SIGHUP: pass_on}
+    ignored = {number for number in handlers if signal.getsignal(number) == signal.SIG_IGN}
+    before = {
+        number: signal.signal(number, handler)
+        for number, handler in handlers.items()
+        if number not in ignored
+    }
+    try:
+        process = subprocess.Popen(argv, env={**os.environ, **changes})  # noqa: S603 - as asked for
+        started.append(process)
+        code = process.wait()
+    except (OSError, ValueError) as error:
+        number = error.errno if isinstance(error, OSError) else None
+        return f"{argv[0]}: {os.strerror(number) if number else error}"
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return code if code >= 0 else 128 - code
 
 
 def _close(descriptors: Sequence[int]) -> None:
@@ -120,9 +170,11 @@ def _collect(
     most: int,
     end: float,
     cancelled: threading.Event,
+    writes: int,
 ) -> tuple[int, str]:
     """Read until the program ends; how much there was, and why it has to be stopped, or ``""``."""
     seen = 0
+    count_at = time.monotonic()
     ended = False
     with selectors.PollSelector() as selector:
         for stream in kept:
@@ -144,6 +196,10 @@ def _collect(
                 seen += _read(selector, key.fd, kept[key.fd], most)
             if seen > FLOOD:
                 return seen, "flooded"
+            if writes and time.monotonic() >= count_at:
+                count_at = time.monotonic() + DRAIN
+                if sum(map(_written, _alive(process))) > writes:
+                    return seen, "wrote"
     return seen, "cancelled"
 
 
@@ -226,13 +282,22 @@ def _kernel_says(pid: int | str, file: str) -> str:
         return ""
 
 
-def _judge(code: int | None, stopped: str, stuck: str, limit: float) -> tuple[str, str]:
+def _written(pid: int) -> int:
+    """Bytes that a process, and the children that it has waited for, have written anywhere."""
+    found = re.search(r"^wchar: (\d+)", _kernel_says(pid, "io"), re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
+def _judge(
+    code: int | None, stopped: str, stuck: str, limit: float, writes: int
+) -> tuple[str, str]:
     if stopped:
         why = {
             "timed out": f"no answer in {limit:.3g} s",
             "flooded": f"more than {FLOOD >> 20} MiB of output",
+            "wrote": f"more than {writes >> 20} MiB written",
         }.get(stopped, stopped)
-        status = "flooded" if stopped == "flooded" else "timed out"
+        status = "flooded" if stopped in {"flooded", "wrote"} else "timed out"
         return status, f"{why}, and it cannot be killed: {stuck}" if stuck else f"{why}, killed"
     left = f"left behind, cannot be killed: {stuck}" if stuck else ""
     if not code:

@@ -1,11 +1,14 @@
 """What tests share that takes time to make."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 from fake_musa.build import build
+from installer_lab import Lab, make_lab
+from wheel_index import served, write_index
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -13,9 +16,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="rewrite what is expected")
 
 
-def _without_torch(reason: str) -> NoReturn:
-    """Skip, or fail where MUSADOCTOR_TEST_REQUIRE says that torch must be there."""
-    if "torch" in os.environ.get("MUSADOCTOR_TEST_REQUIRE", "").split(","):
+def _without(need: str, reason: str) -> NoReturn:
+    """Skip, or fail where MUSADOCTOR_TEST_REQUIRE says that the need must be met."""
+    if need in os.environ.get("MUSADOCTOR_TEST_REQUIRE", "").split(","):
         pytest.fail(reason)
     pytest.skip(reason)
 
@@ -25,7 +28,7 @@ def torch_python() -> str:
     """An interpreter that has a real torch."""
     path = os.environ.get("MUSADOCTOR_TEST_TORCH")
     if not path:
-        _without_torch("MUSADOCTOR_TEST_TORCH names no interpreter with torch")
+        _without("torch", "MUSADOCTOR_TEST_TORCH names no interpreter with torch")
     return path
 
 
@@ -35,4 +38,16 @@ def fake_musa(torch_python: str) -> Path:
     try:
         return build(torch_python)
     except FileNotFoundError as error:
-        _without_torch(f"the stand-in device cannot be built: {error}")
+        _without("torch", f"the stand-in device cannot be built: {error}")
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """Real pip, uv and poetry, with an index that serves stand-ins."""
+    root = tmp_path_factory.mktemp("installers")
+    write_index(root / "index")
+    with served(root / "index") as index:
+        try:
+            yield make_lab(root, index)
+        except OSError as error:
+            _without("installers", f"the installers cannot be had: {error}")

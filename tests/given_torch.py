@@ -162,4 +162,4 @@ def fix(check: Check, **changes: object) -> tuple[str, tuple[str, ...], bool]:
     """The text, the commands and the danger of the one finding's fix."""
     (finding,) = judged(check, **{**ABOVE, **changes}).findings
     assert finding.fix is not None
-    return finding.fix
+    return finding.fix.text, finding.fix.commands, finding.fix.destructive

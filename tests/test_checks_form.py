@@ -6,10 +6,18 @@ from typing import get_args, get_type_hints
 import pytest
 
 from musadoctor.api import Absent, Check, Layer, Unknown
-from musadoctor.plugins import load
+from musadoctor.facts.requirements import RequirementsFact, ResolutionFact, StackFact
+from musadoctor.plugins import load, load_requirements
 from musadoctor.probes import PROBES
 
-CHECKS = load(plugins=False).checks
+CHECKS = (*load(plugins=False).checks, *load_requirements())
+FACTS = {
+    **{name: get_type_hints(probe)["return"] for name, probe in PROBES.items()},
+    "requirements": RequirementsFact,
+    "stack": StackFact,
+    "resolution": ResolutionFact,
+}
+"""The states of each fact, those of the guard included, which no probe finds out."""
 HEADINGS = ("Why it matters", "How to fix", "Symptoms", "Sources")
 
 each = pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.id)
@@ -76,8 +84,8 @@ def test_its_parameters_are_facts_in_possible_states(check: Check) -> None:
     assert set(hints) == set(check.needs)
     assert hints or check.id == "plugin-broken"
     for name, accepted in check.needs.items():
-        assert name in PROBES, f"no fact {name}"
-        stated = get_type_hints(PROBES[name])["return"]
+        assert name in FACTS, f"no fact {name}"
+        stated = FACTS[name]
         possible = set(get_args(stated) or (stated,))
         assert set(accepted) <= possible, f"{name} is never {set(accepted) - possible}"
         records = possible - {Absent, Unknown}

@@ -230,8 +230,8 @@ def test_list_and_explain() -> None:
     assert listed.code == 0
     assert "\nhardware\n" in listed.out
     rows = json.loads(musadoctor("list", "--json", "--no-plugins").out)
-    assert {row["id"] for row in rows} >= {"no-gpu", "driver-not-loaded", "torch-missing"}
-    for id in ("no-gpu", "plugin-broken"):
+    assert {row["id"] for row in rows} >= {"no-gpu", "torch-missing", "torch-pin-mismatch"}
+    for id in ("no-gpu", "plugin-broken", "torch-pin-mismatch"):
         page = musadoctor("explain", id)
         assert page.code == 0
         assert page.out.startswith(f"# {id}\n")

@@ -31,14 +31,43 @@ BUILDERS = {
     "kernel_log": ("dmesg",),
     "python_child": ("{}", "-B", "-c", "SOURCE"),
     "torch_child": ("{}", "-B", "-c", "SOURCE"),
+    "uv_version": ("{}", "--version"),
+    "uv_plan": (
+        *("{}", "pip", "install", "--dry-run", "--no-build", "--no-progress", "--python", "{}"),
+        *("--break-system-packages", "--index-strategy", "unsafe-best-match"),
+        *("--constraints", "/dev/stdin", "ARGUMENT"),
+    ),
+    "pip_version": ("{}", "-c", commands.RUN_PIP, "--version"),
+    "pip_plan": (
+        *("OWN", "-c", commands.RUN_PIP, "--python", "{}", "install", "--dry-run"),
+        *("--report", "-", "--quiet", "--no-input", "--only-binary=:all:"),
+        *("--use-feature=fast-deps", "--disable-pip-version-check", "--retries", "1"),
+        *("--constraint", "/dev/stdin", "ARGUMENT"),
+    ),
+    "poetry_environment": (
+        *("{}", "--directory", "PROJECT", "--no-interaction", "env", "info", "--path"),
+    ),
+    "pipenv_environment": ("{}", "--venv"),
 }
+PLANS = {"uv_plan", "pip_plan"}
+"""What asks an index, and reads constraints."""
 CHILDREN = {"python_child": "child:python", "torch_child": "child:torch"}
 
 
 def built(name: str) -> Command:
     build = getattr(commands, name)
-    more = {"program": "PROGRAM", "path": "PROGRAM", "python": "PROGRAM", "source": "SOURCE"}
-    command = build(*(more[parameter] for parameter in inspect.signature(build).parameters))
+    more = {
+        "program": "PROGRAM",
+        "path": "PROGRAM",
+        "python": "PROGRAM",
+        "source": "SOURCE",
+        "own": "OWN",
+        "project": "PROJECT",
+        "arguments": ("ARGUMENT",),
+        "constraints": "torch==2.5.0",
+    }
+    parameters = inspect.signature(build).parameters.values()
+    command = build(*(more[one.name] for one in parameters if one.default is one.empty))
     assert isinstance(command, Command)
     return command
 
@@ -61,8 +90,20 @@ def test_what_is_run(name: str) -> None:
     assert str(command) == CHILDREN.get(name, " ".join(argv))
     assert command.answers == (name in CHILDREN)
     autoload = (("TORCH_DEVICE_BACKEND_AUTOLOAD", "0"),)
-    assert command.environment == (autoload if name == "torch_child" else ())
+    variables = {"torch_child": autoload, "uv_plan": (("UV_HTTP_RETRIES", "1"),)}
+    assert command.environment == variables.get(name, ())
+    assert command.given == ("torch==2.5.0" if name in PLANS else "")
+    assert bool(command.room) == (name in PLANS)
     assert 0 < command.seconds <= 600
+
+
+def test_a_plan_needs_no_constraints_and_can_be_explained() -> None:
+    assert commands.pip_plan("PYTHON", "PYTHON", (), "").given == "\n"
+    own = commands.pip_plan("PYTHON", "PYTHON", (), "").arguments
+    assert "--python" not in own, "its own environment"
+    explained = commands.uv_plan("uv", "PYTHON", (), "", log=True)
+    assert explained.given == "\n"
+    assert ("RUST_LOG", "uv_resolver=debug") in explained.environment
 
 
 def test_of_the_kernel_log_only_what_concerns_the_cards_is_let_in() -> None:
@@ -177,8 +218,8 @@ EXPECTED = {
         *("os.listdir", "os.lstat", "os.open", "os.path.realpath", "os.stat", "os.uname"),
     },
     "musadoctor/runner.py": {
-        *("open()", "os.kill", "os.killpg", "os.listdir", "resource", "selectors", "signal"),
-        "subprocess",
+        *("open()", "os.environ", "os.kill", "os.killpg", "os.listdir", "resource", "selectors"),
+        *("signal", "subprocess"),
     },
     "musadoctor/commands.py": {"Command()"},
     # What the user names: the file to write, the recording to read.
@@ -187,6 +228,22 @@ EXPECTED = {
     "musadoctor/cli/__init__.py": {"os.open"},
     "musadoctor/cli/triage.py": {"os.open"},
     "musadoctor/recording.py": {"open()"},
+    "musadoctor/requirements/files.py": {
+        *("importlib.import_module", "item.is_dir", "open()", "os.open", "os.path.isdir"),
+        *("os.path.isfile", "os.path.islink", "os.path.realpath", "os.scandir", "os.stat"),
+    },
+    # What holds the vendor's builds: for one command, and in an environment for good.
+    "musadoctor/guard/intercept.py": {"open()", "tempfile"},
+    "musadoctor/guard/protect.py": {
+        *("importlib.import_module", "open()", "os.makedirs", "os.path.exists", "os.path.isdir"),
+        *("os.path.isfile", "os.path.lexists", "os.path.realpath", "os.replace", "os.rmdir"),
+        *("os.stat", "os.unlink", "tempfile"),
+    },
+    # Copies of the files that the user names.
+    "musadoctor/guard/rewrite.py": {
+        *("open()", "os.path.exists", "os.path.isfile", "os.path.lexists", "os.path.realpath"),
+        *("os.replace", "os.unlink"),
+    },
     # Our own installation.
     "musadoctor/plugins.py": {"importlib.import_module", "open()", "os.listdir"},
     "musadoctor/probes/products.py": {"importlib.import_module"},

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from musadoctor.plugins import load, plugin_broken
+from musadoctor.plugins import load, load_requirements, plugin_broken
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "checks" / "README.md"]
-IDS = {check.id for check in (*load(plugins=False).checks, plugin_broken)}
+LOADED = (*load(plugins=False).checks, *load_requirements(), plugin_broken)
+IDS = {check.id for check in LOADED}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from musadoctor.api import Layer
-from musadoctor.plugins import BUILTIN, Loaded, PluginFailure, entry_points, load, unloaded
+from musadoctor.plugins import (
+    BUILTIN,
+    Loaded,
+    PluginFailure,
+    entry_points,
+    load,
+    load_requirements,
+    unloaded,
+)
 from musadoctor.probes import PROBES
 
 CHECK = '''
@@ -162,3 +170,13 @@ def test_what_the_report_shows_of_a_broken_package() -> None:
 def test_every_fact_is_judged_by_a_check() -> None:
     judged = {name for check in load(plugins=False).checks for name in check.needs}
     assert judged == set(PROBES)
+
+
+def test_the_guard_s_checks_are_loaded_by_themselves() -> None:
+    guards = load_requirements()
+    assert {check.family for check in guards} == {"requirements"}
+    assert {check.layer for check in guards} == {Layer.REQUIREMENTS}
+    assert not {check.id for check in guards} & {check.id for check in load(plugins=False).checks}
+    judged = {name for check in guards for name in check.needs}
+    assert judged == {"requirements", "stack", "resolution"}
+    assert not judged & set(PROBES), "they are given, no machine is asked for them"

@@ -553,3 +553,38 @@ def test_of_very_many_lines_the_first_and_the_last_are_kept(tmp_path: Path) -> N
 def test_one_endless_line_is_cut(tmp_path: Path) -> None:
     ran = keep(tool(tmp_path, "#!/bin/sh\nhead -c 3000000 /dev/zero | tr '\\0' x"), "x")
     assert len(ran.out) == runner.KEPT
+
+
+def test_a_program_reads_what_it_is_given(tmp_path: Path) -> None:
+    """Also by name, as programs do that want a file; and all of it, however late they read."""
+    path = tool(tmp_path, "#!/bin/sh\nsleep 0.2; wc -c </dev/stdin; wc -c\n")
+    live = Live(time.monotonic() + 60)
+    ran = live.run(Command("tool", path, (), LIMIT, given="\u4e2d\ud800" * MIB))
+    assert (ran.status, ran.out.split()) == ("ok", [str(4 * MIB), str(4 * MIB)])
+
+
+def test_more_output_is_kept_where_room_is_made(tmp_path: Path) -> None:
+    path = tool(tmp_path, "#!/bin/sh\nhead -c 3000000 /dev/zero | tr '\\0' x\n")
+    live = Live(time.monotonic() + 60)
+    assert len(live.run(Command("tool", path, (), LIMIT, room=2 * MIB)).out) == 2 * MIB
+    ran = live.run(Command("tool", path, (), LIMIT, room=4 * MIB))
+    assert (len(ran.out), ran.note) == (3_000_000, "")
+
+
+@pytest.mark.parametrize("how", ["exec dd", "dd", "dd {} & dd"])
+def test_what_writes_too_much_is_stopped(tmp_path: Path, how: str) -> None:
+    """A program itself, its children, and what they leave behind."""
+    words = f"if=/dev/zero of={tmp_path}/big bs=1M count=20000"
+    path = tool(tmp_path, f"#!/bin/sh\n{how.replace('{}', words)} {words} 2>/dev/null\n")
+    live = Live(time.monotonic() + 60)
+    ran = live.run(Command("tool", path, (), 30.0, writes=8 * MIB))
+    assert (ran.status, ran.note) == ("flooded", "more than 8 MiB written, killed")
+    assert (tmp_path / "big").stat().st_size < 20_000 * MIB
+
+
+def test_what_writes_little_is_not_stopped(tmp_path: Path) -> None:
+    path = tool(
+        tmp_path, f"#!/bin/sh\nfor i in 1 2 3; do echo $i >>{tmp_path}/small; sleep 0.2; done"
+    )
+    live = Live(time.monotonic() + 60)
+    assert live.run(Command("tool", path, (), 30.0, writes=MIB)).status == "ok"

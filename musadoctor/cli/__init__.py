@@ -10,7 +10,7 @@ from typing import NoReturn
 import typer
 
 from musadoctor import __version__
-from musadoctor.cli import capture, checks, env, report, triage
+from musadoctor.cli import capture, checks, env, guard, report, triage
 from musadoctor.cli.shared import BROKEN, USAGE
 
 UNREAD = 141
@@ -30,6 +30,7 @@ app.command()(triage.triage)
 app.command("list")(checks.list_checks)
 app.command()(checks.explain)
 app.command()(env.env)
+app.add_typer(guard.app)
 
 
 def run() -> NoReturn:

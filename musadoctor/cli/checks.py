@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from musadoctor.cli.shared import PluginsOption, refuse
-from musadoctor.plugins import load, not_loaded, plugin_broken
+from musadoctor.plugins import Loaded, load, load_requirements, not_loaded, plugin_broken
 from musadoctor.selection import SelectionError, find
 
 
@@ -18,12 +18,18 @@ def list_checks(
     """List the checks."""
     from musadoctor.render import checks  # noqa: PLC0415 - only these commands need it
 
-    loaded = load(plugins=not no_plugins)
+    loaded = _loaded(plugins=not no_plugins)
     sys.stdout.write(checks.listing_json(loaded) if json else checks.listing(loaded))
 
 
+def _loaded(*, plugins: bool) -> Loaded:
+    """The checks of hosts and those of the guard."""
+    loaded = load(plugins=plugins)
+    return loaded._replace(checks=(*loaded.checks, *load_requirements()))
+
+
 def _complete_check(incomplete: str) -> list[str]:
-    return [c.id for c in load(plugins=True).checks if c.id.startswith(incomplete)]
+    return [c.id for c in _loaded(plugins=True).checks if c.id.startswith(incomplete)]
 
 
 def explain(
@@ -34,7 +40,7 @@ def explain(
     """Explain one check: why it matters, how to fix what it finds."""
     from musadoctor.render import checks  # noqa: PLC0415 - only these commands need it
 
-    loaded = load(plugins=True)
+    loaded = _loaded(plugins=True)
     try:
         found = find((*loaded.checks, plugin_broken), check)
     except SelectionError as error:

@@ -30,6 +30,15 @@ from musadoctor.facts.python import (
     TorchMusaBuild,
     Triton,
 )
+from musadoctor.facts.requirements import (
+    Entry,
+    Replacement,
+    Requirements,
+    RequirementsFile,
+    Resolution,
+    Stack,
+    Unresolved,
+)
 from musadoctor.facts.toolkit import (
     Component,
     ComponentLibrary,
@@ -71,6 +80,7 @@ __all__ = [
     "DkmsTree",
     "DriverFolder",
     "DriverFolders",
+    "Entry",
     "Environment",
     "Gmi",
     "GmiCard",
@@ -97,8 +107,13 @@ __all__ = [
     "PcieLink",
     "Probe",
     "Python",
+    "Replacement",
+    "Requirements",
+    "RequirementsFile",
+    "Resolution",
     "Route",
     "SearchEntry",
+    "Stack",
     "StatedVersion",
     "ToolAnswer",
     "Toolkit",
@@ -110,5 +125,6 @@ __all__ = [
     "TorchMusaBuild",
     "Triton",
     "Unknown",
+    "Unresolved",
     "VersionQuery",
 ]

@@ -1,0 +1,65 @@
+"""One pass over all entries: each falls to the most specific check, and to one only.
+
+The checks of this package take their findings from it. The pass is linear and made once for the
+same requirements and stack.
+"""
+
+from collections.abc import Iterator
+
+from musadoctor.api import Entry, Finding, Requirements, Stack
+from musadoctor_checks.requirements._case import REFUSED, Case
+from musadoctor_checks.requirements._includes import chains, included, is_failed, unread
+from musadoctor_checks.requirements._markers import holds
+from musadoctor_checks.requirements._others import JUDGES, of_unreadable
+from musadoctor_checks.requirements._packages import of_requirement, of_source
+
+Findings = dict[str, list[Finding]]
+_made: list[tuple[Requirements, Stack, Findings]] = []
+
+
+def findings(check: str, requirements: Requirements, stack: Stack) -> Iterator[Finding]:
+    """What one check says of the entries."""
+    if not _made or _made[0][0] is not requirements or _made[0][1] is not stack:
+        _made[:] = [(requirements, stack, _findings(requirements, stack))]
+    yield from _made[0][2].get(check, ())
+
+
+def _findings(requirements: Requirements, stack: Stack) -> Findings:
+    cases: list[tuple[Entry, Case]] = []
+    environment = tuple(stack.markers.items())
+    for entry in requirements.entries:
+        true = not entry.marker or holds(entry.marker, entry.scope, environment)
+        case = _case(entry, stack) if true else _bad_marker(entry) if true is None else None
+        if case:
+            cases.append((entry, _of_a_task(entry, case)))
+    cases += included(requirements, cases)
+    above = chains(requirements)
+    found: Findings = {}
+    for entry, case in cases:
+        chain = above.get(entry.where.rpartition(":")[0], "") if above else ""
+        found.setdefault(case.check, []).append(
+            Finding(f"{case.message}{chain}", entry.where, case.fix)
+        )
+    return found
+
+
+def _bad_marker(entry: Entry) -> Case:
+    return of_unreadable(entry._replace(reason=f"its marker is not valid: {entry.marker}"))
+
+
+def _case(entry: Entry, stack: Stack) -> Case | None:
+    if entry.kind == "requirement":
+        return of_requirement(entry, stack)
+    if entry.kind == "source":
+        return of_source(entry)
+    if is_failed(entry):
+        return unread(entry)
+    judge = JUDGES.get(entry.kind)
+    return judge(entry) if judge else None
+
+
+def _of_a_task(entry: Entry, case: Case) -> Case:
+    """A command in a task is refused as such: nobody expects an installation there."""
+    if entry.scope != "task" or case.check not in REFUSED:
+        return case
+    return Case("script-install", f"a task installs it: {case.message}", case.fix)

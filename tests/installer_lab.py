@@ -1,0 +1,125 @@
+"""Real installers, an index on this machine, and environments that have the vendor's stack."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from wheel_index import VENDORS, write_wheel
+
+from musadoctor.facts.python import TorchBuild
+from musadoctor.guard.state import states
+from musadoctor.live import Live
+from musadoctor.probes.distributions import torch_build
+from musadoctor.recording import Recorder
+from musadoctor.system import System
+
+OLDEST_PIP = "22.0.2" if sys.version_info < (3, 12) else "23.2.1"
+"""What Ubuntu 22.04 has; where Python is newer, the first that knows it."""
+STACK = ("torch", "torch-musa", "torchvision", "torchaudio", "triton")
+OURS = ("PIP_", "UV_", "VIRTUAL_ENV", "CONDA", "POETRY", "PDM", "PIPENV", "XDG_", "PYTHON")
+
+
+class Lab(NamedTuple):
+    """What the tests of installers share, made once a session."""
+
+    root: Path
+    url: str
+    """The address of the index."""
+    tools: Path
+    """The folder of uv and poetry."""
+    pips: Mapping[str, Path]
+    """By version: a folder that holds this pip."""
+
+    def wheels(self, generation: str) -> Path:
+        """The folder with the vendor's wheels."""
+        return self.root / "vendor" / generation
+
+    def variables(self, home: Path) -> dict[str, str]:
+        """Of a process that knows this index and nothing of the machine's settings."""
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(OURS)}
+        return {
+            **kept,
+            "PATH": f"{self.tools}:{os.environ['PATH']}",
+            "HOME": str(home),
+            "XDG_CONFIG_DIRS": str(home / "none"),
+            "PIP_INDEX_URL": self.url,
+            "PIP_EXTRA_INDEX_URL": "",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PIP_NO_CACHE_DIR": "1",
+            "UV_DEFAULT_INDEX": self.url,
+            "UV_CACHE_DIR": str(self.root / "cache"),
+            "UV_PYTHON_DOWNLOADS": "never",
+            "POETRY_CACHE_DIR": str(home / "poetry-cache"),
+            "POETRY_CONFIG_DIR": str(home / "poetry"),
+            "PYTHON_KEYRING_BACKEND": "keyring.backends.null.Keyring",
+        }
+
+    def environment(self, target: Path, generation: str, pip: str) -> Path:
+        """A virtual environment with the vendor's stack and this pip, a copy of one made before."""
+        made = self.root / "environments" / f"{generation}-{pip}"
+        if not made.exists():
+            uv = str(self.tools / "uv")
+            wheels = sorted(map(str, self.wheels(generation).iterdir()))
+            variables = self.variables(self.root)
+            for command in (
+                [uv, "venv", "-q", "-p", sys.executable, str(made)],
+                [uv, "pip", "install", "-q", "-p", str(made), *wheels],
+            ):
+                subprocess.run(command, env=variables, check=True)
+            (site,) = made.glob("lib/python3*/site-packages")
+            shutil.copytree(self.pips[pip], site, dirs_exist_ok=True)
+        shutil.copytree(made, target, symlinks=True)
+        return target / "bin" / "python"
+
+
+def make_lab(root: Path, url: str) -> Lab:
+    """Fetch the installers from wherever this machine has its packages.
+
+    Raises:
+        OSError: there is no way to them.
+    """
+    for generation, wheels in VENDORS.items():
+        folder = root / "vendor" / generation
+        folder.mkdir(parents=True)
+        for wheel in wheels:
+            write_wheel(folder, wheel)
+    environment = root / "tools"
+    tools = environment / "bin"
+    _fetch(sys.executable, "-m", "venv", str(environment))
+    _fetch(str(tools / "python"), "-m", "pip", "install", "-q", "uv")
+    uv = [str(tools / "uv"), "pip", "install", "-q", "-p", str(environment)]
+    _fetch(*uv, "poetry>=2,<3")
+    pips = {"oldest": f"pip=={OLDEST_PIP}", "newest": "pip"}
+    folders = {name: root / "pips" / name for name in pips}
+    for name, wanted in pips.items():
+        _fetch(*uv, "--compile-bytecode", "--target", str(folders[name]), wanted)
+    return Lab(root, url, tools, folders)
+
+
+def _fetch(*command: str) -> None:
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise OSError(f"{' '.join(command)}: {done.stderr.strip()[-300:]}")
+
+
+def system_of(python: str | None) -> System:
+    """This machine, asked anew."""
+    return Recorder(Live(time.monotonic() + 60, python))
+
+
+def vendors(python: Path) -> bool:
+    """Whether the torch of an interpreter is the vendor's by its content."""
+    return stack(python)["flavour"] == "MUSA"
+
+
+def stack(python: Path) -> dict[str, str]:
+    """The vendor's stack as it is, and what its torch was built for."""
+    system = system_of(str(python))
+    build = torch_build(system)
+    flavour = build.flavour if isinstance(build, TorchBuild) else str(build)
+    return {"flavour": flavour, **states(system, STACK)}
