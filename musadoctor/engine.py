@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from queue import Empty, SimpleQueue
 from typing import NamedTuple, Protocol, cast
 
-from musadoctor.api import SEVERITIES, Check, Finding, Fix, Layer
+from musadoctor.api import SAID_NEEDS, SEVERITIES, Check, Finding, Fix, Layer, Messages
 from musadoctor.facts.base import Absent, Unknown
 from musadoctor.probes import PROBES, Probe
 from musadoctor.report import Bug, Evidence, Result, Status
@@ -69,14 +69,14 @@ def diagnose(
     its own. A fact that is late is ``Unknown``; neither a probe nor a check can end the run.
     """
     progress = progress or Silent()
-    needed = {*facts, *(name for check in checks for name in check.needs)}
+    needed = {*facts, *(name for check in checks for name in _wanted(check))}
     known: dict[str, object] = {
         name: Unknown(f"this musadoctor has no fact {name!r}") for name in needed - probes.keys()
     }
     wanted = {name: probe for name, probe in probes.items() if name in needed}
     bugs: list[Bug] = []
     results: list[Result] = []
-    undecided = [(check, set(check.needs) - known.keys()) for check in sorted(checks, key=_order)]
+    undecided = [(check, _wanted(check) - known.keys()) for check in sorted(checks, key=_order)]
     shown = -1
 
     def decide(found: str = "") -> None:
@@ -152,7 +152,27 @@ def _show(progress: Progress, results: list[Result], bound: int, shown: int) -> 
     return max(shown, bound - 1)
 
 
+def _wanted(check: Check) -> set[str]:
+    return {*check.needs, *(SAID_NEEDS if check.said else ())}
+
+
 def judge(check: Check, facts: Mapping[str, object]) -> Result:
+    """Let one check judge by the facts, and where they show no fault by what a transcript says."""
+    result = _by_facts(check, facts)
+    if check.said and result.status != "failed" and not result.traceback:
+        messages = facts.get("messages")
+        if isinstance(messages, Messages):
+            found = tuple(
+                finding
+                for finding in check.said(check.id, messages, facts)
+                if isinstance(finding, Finding)
+            )
+            if found:
+                return result._replace(status="failed", findings=found, reason="")
+    return result
+
+
+def _by_facts(check: Check, facts: Mapping[str, object]) -> Result:
     """Let one check judge, where the facts are in states that it accepts."""
     begun = time.perf_counter()
     given = {name: facts[name] for name in check.needs}

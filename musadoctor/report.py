@@ -49,13 +49,34 @@ class Vantage(NamedTuple):
     """From where the report looks."""
 
     kind: str
-    """``host``, ``container``, ``recording``."""
+    """``host``, ``container``, ``recording``, ``transcript``."""
     host: str | None
     """The machine's name, ``None`` where redacted."""
     python: str | None
     """The examined interpreter, and why that one."""
     note: str = ""
     """Of a recording: its file and day."""
+
+
+class Question(NamedTuple):
+    """What a reporter can be asked for, and what it would decide."""
+
+    command: str
+    undecided: tuple[str, ...]
+    """Ids of checks, the most basic first."""
+
+
+class Reading(NamedTuple):
+    """What a report on a transcript says of the transcript."""
+
+    recognised: tuple[str, ...]
+    """``lines 4-30: mthreads-gmi table``."""
+    not_shown: tuple[str, ...]
+    """What of the machine is not in the text, or not to be recognised there."""
+    ask: tuple[Question, ...]
+    """The most telling first."""
+    summary: str
+    """One sentence: what to make of it."""
 
 
 class Report(NamedTuple):
@@ -67,6 +88,8 @@ class Report(NamedTuple):
     """Every fact that was asked for, as :func:`encode` has it."""
     bugs: tuple[Bug, ...]
     seconds: float
+    reading: Reading | None = None
+    """Of a transcript."""
 
     @property
     def causes(self) -> tuple[Result, ...]:
@@ -88,7 +111,8 @@ class Report(NamedTuple):
         severities = {r.check.severity for r in self.results if r.status == "failed"}
         if "error" in severities:
             return "broken"
-        if self.incomplete or self.bugs:
+        # A text shows a part of a machine, whatever was asked of it.
+        if self.incomplete or self.bugs or (self.reading and "warning" not in severities):
             return "unknown"
         return "degraded" if "warning" in severities else "healthy"
 

@@ -226,6 +226,7 @@ EXPECTED = {
     # And how it is ended, and standard streams that were closed.
     "musadoctor/cli/shared.py": {"output.resolve", "part.open", "part.unlink", "signal"},
     "musadoctor/cli/__init__.py": {"os.open"},
+    "musadoctor/cli/triage.py": {"os.open"},
     "musadoctor/recording.py": {"open()"},
     "musadoctor/requirements/files.py": {
         *("importlib.import_module", "item.is_dir", "open()", "os.open", "os.path.isdir"),

@@ -35,7 +35,7 @@ FIELDS = {
     "refusal": {"pattern", "kind", "meaning", "fix"},
     "xid": {"code", "meaning"},
 }
-OPTIONAL = {"note", "instead"}
+OPTIONAL = {"note", "instead", "cause", "alone", "before"}
 
 
 def wheel(text: str) -> WheelVersion:
@@ -116,7 +116,7 @@ def _raw(row: object) -> Row:
     plain = {
         name: value.pattern if isinstance(value, re.Pattern) else value
         for name, value in fields.items()
-        if value != ""
+        if value not in {"", None}
     }
     return {**plain, **origin._asdict()}
 

@@ -10,7 +10,7 @@ from typing import NoReturn
 import typer
 
 from musadoctor import __version__
-from musadoctor.cli import capture, checks, env, guard, report
+from musadoctor.cli import capture, checks, env, guard, report, triage
 from musadoctor.cli.shared import BROKEN, USAGE
 
 UNREAD = 141
@@ -26,6 +26,7 @@ app = typer.Typer(
 )
 app.callback(invoke_without_command=True)(report.report)
 app.command()(capture.capture)
+app.command()(triage.triage)
 app.command("list")(checks.list_checks)
 app.command()(checks.explain)
 app.command()(env.env)

@@ -21,6 +21,7 @@ from musadoctor.facts.environment import Environment, SearchEntry
 from musadoctor.facts.hardware import Gpu, Gpus, PcieLink
 from musadoctor.facts.kernel import DkmsTree, KernelLog, KernelMessage, ModuleFile
 from musadoctor.facts.machine import Container, ContainerRuntime, InjectedFile, Machine
+from musadoctor.facts.messages import MessageLine, Messages
 from musadoctor.facts.python import (
     Distribution,
     Distributions,
@@ -96,6 +97,8 @@ __all__ = [
     "LoadableLibrary",
     "Machine",
     "Mcc",
+    "MessageLine",
+    "Messages",
     "MissingLibrary",
     "ModuleFile",
     "MusaDevice",

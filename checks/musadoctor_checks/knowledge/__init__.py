@@ -127,6 +127,13 @@ class Message(NamedTuple):
     meaning: str
     fix: str
     origin: Origin
+    cause: str
+    """The check whose fault it is a sign of; empty where it may be the sign of several."""
+    alone: re.Pattern[str] | None
+    """What tells the cause in any text of MUSA, not only in a tool's or torch's own answer;
+    ``None`` where it is ``pattern``."""
+    before: re.Pattern[str] | None
+    """What has to stand in the lines just above."""
 
 
 class Refusal(NamedTuple):
@@ -260,6 +267,9 @@ def messages() -> tuple[Message, ...]:
             _text(row, "meaning"),
             _text(row, "fix"),
             _origin(row),
+            _text(row, "cause"),
+            re.compile(_text(row, "alone"), re.IGNORECASE) if "alone" in row else None,
+            re.compile(_text(row, "before"), re.IGNORECASE) if "before" in row else None,
         )
         for row in rows("message")
     )
@@ -291,7 +301,10 @@ def xids() -> tuple[Xid, ...]:
 def explained(texts: Iterable[str]) -> Message | None:
     """The first known message in any of the texts."""
     known = list(texts)
-    return next((m for m in messages() if any(m.pattern.search(text) for text in known)), None)
+    return next(
+        (m for m in messages() if not m.before and any(m.pattern.search(text) for text in known)),
+        None,
+    )
 
 
 def covers(number: str, version: Version) -> bool:

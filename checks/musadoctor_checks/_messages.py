@@ -1,0 +1,43 @@
+"""What an error text in a transcript tells of a check's cause."""
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+
+from musadoctor.api import Finding, Fix, MessageLine, Messages
+from musadoctor_checks.knowledge import Message, messages
+
+LONGEST_QUOTE = 240
+
+
+def by_message(id: str, told: Messages, facts: Mapping[str, object]) -> Iterator[Finding]:  # noqa: A002, ARG001
+    """The first line whose known meaning is the fault that the check ``id`` is about.
+
+    Of exceptions that wrap each other the innermost of a known meaning counts.
+    """
+    explained: set[str] = set()
+    for line in told.lines:
+        row = _row(line)
+        if row is None or line.chain in explained:
+            continue
+        if row.cause == id:
+            yield quoted(line, row.meaning, row.fix)
+            return
+        if line.chain:
+            explained.add(line.chain)
+
+
+def quoted(line: MessageLine, meaning: str, fix: str) -> Finding:
+    """A line with what it means."""
+    text = line.text if len(line.text) <= LONGEST_QUOTE else f"{line.text[:LONGEST_QUOTE]}..."
+    return Finding(f'"{text}": {meaning}', where=line.where, fix=Fix(fix))
+
+
+@lru_cache(8192)  # every check asks for the same lines
+def _row(line: MessageLine) -> Message | None:
+    """The meaning of a line; that of the particular text, where several would match."""
+    for row in messages():
+        if (row.alone or row.pattern).search(line.text) and (
+            not row.before or row.before.search(line.before)
+        ):
+            return row
+    return None
