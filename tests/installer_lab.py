@@ -5,11 +5,12 @@ import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from wheel_index import VENDORS, write_wheel
+from wheel_index import VENDORS, Wheel, write_wheel
 
 from musadoctor.facts.python import TorchBuild
 from musadoctor.guard.state import states
@@ -75,6 +76,20 @@ class Lab(NamedTuple):
             shutil.copytree(self.pips[pip], site, dirs_exist_ok=True)
         shutil.copytree(made, target, symlinks=True)
         return target / "bin" / "python"
+
+
+def unpacked(target: Path, generation: str, *more: Wheel) -> Path:
+    """An environment with the vendor's stack, made without any installer; its interpreter."""
+    site = target / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    site.mkdir(parents=True)
+    (target / "bin").mkdir()
+    base = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+    (target / "bin" / "python").symlink_to(base)
+    (target / "pyvenv.cfg").write_text(f"home = {os.path.dirname(base)}\n")
+    for wheel in (*VENDORS[generation], *more):
+        with zipfile.ZipFile(write_wheel(target, wheel)) as archive:
+            archive.extractall(site)
+    return target / "bin" / "python"
 
 
 def make_lab(root: Path, url: str) -> Lab:
