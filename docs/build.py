@@ -32,6 +32,8 @@ PICTURES = {"broken": "cuda-torch", "healthy": "s5000-4.3.5"}
 """The recorded hosts of the pictures, by the pictures' names."""
 ISSUE = ROOT / "tests" / "transcripts" / "032-sdk-4.2-s80-no-mccl.txt"
 """The public report of the page on triage."""
+ASSUMED = "musa=2.9.1.post1+musa5.2.0"
+"""The host of the guard's output in the tests, which its page shows."""
 GIVEN = {
     "requirements": ("What dependency files ask for, which the guard reads.", facts.Requirements),
     "resolution": ("What a resolver would do, asked with `--deep`.", facts.Resolution),
@@ -50,6 +52,10 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield DOCS / "facts.md", fact_page()
     readme = ROOT / "README.md"
     yield readme, with_help(readme.read_text(encoding="utf-8"))
+    guard = (ROOT / "tests" / "outputs" / "guard.txt").read_text(encoding="utf-8").strip()
+    shown = f"```text\n$ musadoctor guard --assume {ASSUMED} requirements.txt\n{guard}\n```"
+    page_on_guard = (DOCS / "guard.md").read_text(encoding="utf-8")
+    yield DOCS / "guard.md", between(page_on_guard, "answer", shown)
     yield DOCS / "triage.md", with_example((DOCS / "triage.md").read_text(encoding="utf-8"))
     for name, case in PICTURES.items():
         yield DOCS / "pictures" / f"{name}.svg", picture(case)
