@@ -220,6 +220,12 @@ def test_a_line_falls_to_the_most_specific_check(requirement: str, check: str) -
         (entry("index", url="https://e.invalid/onnxruntime-cuda-12/pypi/simple/"), "cuda-index"),
         (entry("index", url="https://data.invalid/whl/torch-2.10.0+cu130.html"), "cuda-index"),
         (entry("index", url="https://flashinfer.ai/whl/"), "cuda-index"),
+        (entry("index", url="https://download.pytorch.org/whl/cu${CUDA}"), "cuda-index"),
+        (entry("index", url="https://download.pytorch.org/whl/${CUDA_TAG}"), "cuda-index"),
+        (entry("index", url="https://download.pytorch.org/whl/lts/1.8/torch_lts.html"),
+         "cuda-index"),
+        (entry("index", url="https://developer.download.nvidia.com/compute/redist"), "cuda-index"),
+        (entry("index", url="https://e.invalid/ipex-whl-stable-xpu"), "foreign-index"),
         (entry("index", url="pytorch-cuda", name="torch"), "cuda-index"),
         (entry("index", url="https://download.pytorch.org/whl/rocm6.3"), "foreign-index"),
         (entry("index", url="https://e.invalid/libtpu_releases.html"), "foreign-index"),
@@ -404,6 +410,19 @@ def test_a_marker_that_is_none() -> None:
     made = line("torch; windows")
     assert ids(made) == ["unparsable-torch"]
     assert ids(line("numpy; windows")) == ["unparsable-line"]
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        f"torch=={'9' * 5000}",
+        f"torch; python_version >= '{'9' * 5000}'",
+        f"torch; {'(' * 4000}os_name == 'nt'",
+        "torch>=2,>=not",
+    ],
+)
+def test_what_no_parser_withstands_is_refused(requirement: str) -> None:
+    assert ids(line(requirement)) == ["unparsable-torch"]
 
 
 def test_a_constraint_is_judged_like_a_requirement() -> None:

@@ -10,15 +10,16 @@ Kind = Literal["musa", "cuda", "foreign", "cpu", ""]
 _CUDA = r"cu(?:da)?[\d.]*\d|cuda|nvidia"
 _FOREIGN = r"""(?x)
     (?<![a-z])
-    (?: rocm | hip | xpu | npu | tpu | neuronx? | ascend | corex | maca | dtk | das )
+    (?: rocm | hip | xpu | npu | tpu | hpu | neuronx? | ascend | corex | maca | dtk | das )
     (?![a-z])
     """
 _CPU = r"(?<![a-z])cpu(?![a-z])"
 
 _CUDA_ADDRESS = r"""(?x)
-    [/_.+-] cu(?:da)? [-_]? \d\d (?! \d{3} )    # whl/cu121, torch-2.4.0+cu121.html, cuda-12
-    | torch_stable\.html                # of pytorch.org: CUDA, where no label says otherwise
-    | pypi\.nvidia\.com | pypi\.ngc\.nvidia\.com
+    [/_.+-] cu(?:da)? [-_]? (?: \d\d (?! \d{3} ) | [$<{] )  # whl/cu121, +cu121.html, cu${CUDA}
+    | [${] \w* cuda
+    | torch_(?: stable | lts | nightly )\.html   # of pytorch.org, for CUDA unless labelled
+    | (?: pypi | ngc | download )\.nvidia\.com
     | (?:^|[/.]) flashinfer\.ai/whl
     | [/_-] cuda (?: [-_/] | $ )
     """
@@ -37,7 +38,7 @@ _CUDA_IMAGE = r"""(?x)
     | (?:^|/) huggingface/ [^:]* gpu
     | [:/_.-] cu(?:da)? [-_]? (?: \d\d | \$ )   # a tag cu121, cuda12.4 or cu${VERSION}
     | cuda | cudnn
-    | : [^:/]* (?<![a-z]) gpu (?![a-z])
+    | (?<![a-z]) gpu (?![a-z])
     """
 _FOREIGN_IMAGE = r"(?:^|[/:_.-])(?:rocm|xpu|npu|ascend|neuronx?|hpu|tpu)(?![a-z])"
 _CPU_IMAGE = r"(?<![a-z])cpu(?![a-z])"

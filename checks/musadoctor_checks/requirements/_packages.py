@@ -11,7 +11,7 @@ from musadoctor_checks.requirements._torch import FAMILY, eager, family, vendor_
 
 # Texts, which re compiles when they are first needed.
 _CUDA_EXTRA = r"(?:and-)?cuda(?:-?[\d.]+x?)?(?:-.*)?|cu\d\d\d?(?:-.*)?"
-_FOREIGN_EXTRA = r"(?:rocm|xpu|npu|tpu|neuronx?|ascend|hpu|openvino|directml)[\d.-]*"
+_FOREIGN_EXTRA = r"(?:rocm|xpu|npu|tpu|neuronx?|ascend|hpu|habana|openvino|directml)[\d.-]*"
 _REFERENCE = r"(?<=[^/@:])@[^/@:]+$"
 _SUBDIRECTORY = r"subdirectory=([^&]+)"
 IS = {
