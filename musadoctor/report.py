@@ -117,14 +117,12 @@ class Report(NamedTuple):
         return "degraded" if "warning" in severities else "healthy"
 
 
-def rank(result: Result) -> tuple[bool, int, int, bool, str]:
-    """Errors first; then the lowest broken layer, the severity, symptoms last, a stable order."""
+def rank(result: Result) -> tuple[int, int, bool, str]:
+    """Errors, then warnings, then notes; of each the lowest layer first, symptoms last."""
     check = result.check
-    weight = SEVERITIES.index(check.severity)
     return (
-        check.severity != "error",
+        SEVERITIES.index(check.severity),
         int(check.layer),
-        weight,
         check.follows_from is not None,
         check.id,
     )
