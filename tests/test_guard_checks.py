@@ -575,6 +575,15 @@ def test_includes_that_are_harmless_or_not_read() -> None:
     ]
 
 
+def test_an_included_address_that_may_concern_torch_is_refused() -> None:
+    remote = include("base.txt:1", "https://example.invalid/torch.txt")
+    failed = remote._replace(kind="unreadable", reason="not fetched")
+    assert ids(remote, failed) == ["unparsable-torch"]
+    circle = include("torch.txt:1", "torch.txt")
+    failed = circle._replace(kind="unreadable", reason="includes itself: torch.txt > torch.txt")
+    assert ids(circle, failed) == ["include-unread"]
+
+
 def test_files_that_include_each_other() -> None:
     files = (file("a.txt", "b.txt:1"), file("b.txt", "a.txt:1"))
     entries = (

@@ -131,13 +131,13 @@ def of_unreadable(entry: Entry) -> Case:
     placeholder = re.search(_PLACEHOLDER, entry.text)
     why = "a placeholder that is not filled in" if placeholder else entry.reason or "not readable"
     advice = "fill it in first" if placeholder else "write it as pip can read it"
-    if _concerns(entry.text):
+    if concerns(entry.text):
         message = f"{entry.text}: {why}; it may concern torch or CUDA"
         return Case("unparsable-torch", message, Fix(f"{advice}, or leave it out", instead=""))
     return Case("unparsable-line", f"{entry.text}: {why}", Fix(advice))
 
 
-def _concerns(text: str) -> bool:
+def concerns(text: str) -> bool:
     """Whether a text that cannot be read may have to do with torch or CUDA."""
     if re.search(_MENTION, text):
         return True
