@@ -138,8 +138,10 @@ def stand_by(argv: Sequence[str], changes: Mapping[str, str]) -> int | str:
         for process in started:
             process.send_signal(number)
 
-    # A handler, not SIG_IGN, for that the program would inherit.
-    handlers = {signal.SIGINT: lambda *_: None, signal.SIGTERM: pass_on, signal.SIGHUP: pass_on}
+    def leave_it(_number: int, _frame: object) -> None:
+        """Not SIG_IGN, for that the program would inherit."""
+
+    handlers = {signal.SIGINT: leave_it, signal.SIGTERM: pass_on, signal.SIGHUP: pass_on}
     ignored = {number for number in handlers if signal.getsignal(number) == signal.SIG_IGN}
     before = {
         number: signal.signal(number, handler)

@@ -86,10 +86,24 @@ def unpacked(target: Path, generation: str, *more: Wheel) -> Path:
     base = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
     (target / "bin" / "python").symlink_to(base)
     (target / "pyvenv.cfg").write_text(f"home = {os.path.dirname(base)}\n")
-    for wheel in (*VENDORS[generation], *more):
+    for wheel in (*VENDORS.get(generation, ()), *more):
         with zipfile.ZipFile(write_wheel(target, wheel)) as archive:
             archive.extractall(site)
     return target / "bin" / "python"
+
+
+def own_prefix(target: Path, generation: str) -> Path:
+    """The same in an interpreter of its own, no virtual environment: as conda has it."""
+    python = unpacked(target, generation)
+    base = python.resolve()
+    (target / "pyvenv.cfg").unlink()
+    python.unlink()
+    shutil.copy(base, python)
+    (library,) = (target / "lib").iterdir()
+    for entry in Path(os.__file__).parent.iterdir():
+        if entry.name not in {"site-packages", "EXTERNALLY-MANAGED"}:
+            (library / entry.name).symlink_to(entry)
+    return python
 
 
 def make_lab(root: Path, url: str) -> Lab:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from installer_lab import STACK, Lab, stack, system_of, vendors
+from installer_lab import STACK, Lab, own_prefix, stack, system_of, vendors
 
 from musadoctor.guard import intercept
 from musadoctor.guard.intercept import Decision, Outcome, decide
+from musadoctor.guard.protect import Plan, Protection, apply, plan, status
 
 PIPS = ("newest", "oldest")
 REPLACED = (
@@ -250,3 +251,59 @@ def test_what_was_harmed_is_told_and_comes_back(
     for command in outcome.commands:
         subprocess.run(["sh", "-c", command], check=True, capture_output=True)
     assert env.is_whole()
+
+
+def protected(python: Path) -> None:
+    made = plan(system_of(str(python)))
+    assert isinstance(made, Plan)
+    apply(made)
+    found = status(system_of(str(python)))
+    assert isinstance(found, Protection)
+    assert found.whole
+
+
+@pytest.mark.parametrize("version", PIPS)
+def test_protection_holds_against_pip(lab: Lab, place: Path, version: str) -> None:
+    (place / "a place").mkdir()
+    env = prepared(lab, place / "a place", pip=version)
+    protected(env.python)
+    assert unguarded(*pip(env.python, "vllm")) == 1
+    assert unguarded(*pip(env.python, "--isolated", "-i", lab.url, "torch==2.9.1")) == 1
+    assert unguarded(*pip(env.python, "-U", "--upgrade-strategy", "eager", "accelerate")) == 0
+    # Both at once.
+    assert guarded(*pip(env.python, "--isolated", "-i", lab.url, "peft"))[1] == Outcome(0)
+    assert guarded(*pip(env.python, "timm"))[1] == Outcome(0)
+    assert env.is_whole()
+
+
+def test_protection_holds_against_uv_beside_a_dot_venv(lab: Lab, place: Path) -> None:
+    env = prepared(lab, place)
+    protected(env.python)
+    (place / "below").mkdir()
+    for folder in (place, place / "below"):
+        os.chdir(folder)
+        assert unguarded("uv", "pip", "install", "vllm") == 1
+    assert unguarded("uv", "pip", "install", "-U", "accelerate") == 0
+    assert guarded("uv", "pip", "install", "-q", "timm")[1] == Outcome(0)
+    assert env.is_whole()
+
+
+def test_the_mark_stops_pip_and_uv(lab: Lab, place: Path) -> None:
+    """In an interpreter of its own, as conda and base images have it."""
+    python = own_prefix(place / "prefix", "tagged")
+    (site,) = (place / "prefix").glob("lib/python*/site-packages")
+    shutil.copytree(lab.pips["newest"], site, dirs_exist_ok=True)
+    before = stack(python)
+    protected(python)
+    words = "the vendor's build of torch for Moore Threads GPUs"
+    for argv in (
+        pip(python, "filelock"),
+        ("uv", "pip", "install", "-p", str(python), "filelock"),
+        (str(python), "-m", "pip", "uninstall", "-y", "torch"),
+    ):
+        done = subprocess.run(argv, check=False, capture_output=True, text=True)
+        assert done.returncode in {1, 2}
+        assert words in done.stderr
+    assert guarded(*pip(python, "--break-system-packages", "accelerate"))[1] == Outcome(0)
+    assert guarded(*pip(python, "--break-system-packages", "vllm"))[1].code == 1
+    assert stack(python) == before

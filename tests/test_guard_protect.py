@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from installer_lab import system_of, unpacked
+from installer_lab import own_prefix, system_of, unpacked
 from python_host import SITE, TORCH_FILES, python_answer, python_host
 
 from musadoctor.facts.base import Absent, Unknown
@@ -504,18 +504,8 @@ def test_a_pyproject_without_uv_does_not_matter(project: Path) -> None:
 
 @pytest.fixture
 def prefix(tmp_path: Path) -> Path:
-    """An interpreter of its own, no virtual environment, as conda and base images have it."""
-    root = tmp_path / "prefix"
-    python = unpacked(root, "tagged")
-    base = python.resolve()
-    (root / "pyvenv.cfg").unlink()
-    python.unlink()
-    shutil.copy(base, python)
-    (library,) = (root / "lib").iterdir()
-    for entry in Path(os.__file__).parent.iterdir():
-        if entry.name not in {"site-packages", "EXTERNALLY-MANAGED"}:
-            (library / entry.name).symlink_to(entry)
-    return root
+    own_prefix(tmp_path / "prefix", "tagged")
+    return tmp_path / "prefix"
 
 
 def test_an_environment_that_is_no_virtual_one_is_marked(prefix: Path) -> None:

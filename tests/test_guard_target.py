@@ -50,9 +50,9 @@ POETRY = "poetry --no-interaction env info --path"
         ("/opt/venv/bin/python -Im pip install a", there(VENV), VENV),
         ("nice python -mpip install a", there("/usr/bin/python"), "/usr/bin/python"),
         ("pip --python /opt/venv install a", {
-            "stats": {"/opt/venv": folder("/opt/venv")}, **{"programs": programs(VENV)}}, VENV),
+            "stats": {"/opt/venv": folder("/opt/venv")}, "programs": programs(VENV)}, VENV),
         ("pip --python python3.12 install a", there("/usr/bin/python3.12"), "/usr/bin/python3.12"),
-        ("pip install a", {**there(VENV), "variables": {"PIP_PYTHON": VENV}}, VENV),
+("pip install a", {**script("#!/opt/venv/bin/python\n", VENV), "variables": {"PIP_PYTHON": VENV}}, VENV),
         ("pip install a", script("#!/opt/venv/bin/python\n", VENV), VENV),
         ("pip install a", script("#!/usr/bin/env python3\n", "/bin/python3"), "/bin/python3"),
         ("pip install a", script("#!/bin/sh\n'''exec' \"/a b/python\" \"$0\" \"$@\"\n", "/a b/python"), "/a b/python"),
@@ -127,6 +127,15 @@ def found(command: str, machine: dict[str, object]) -> Target | Absent | Unknown
     assert not install.harmless
     system: System = host(**machine)  # type: ignore[arg-type]
     return target(install, system)
+
+
+def test_of_pip_both_that_it_may_be_are_looked_at() -> None:
+    machine = {**there(VENV, "/bin/python"), "variables": {"PIP_PYTHON": VENV}}
+    assert found("python -m pip install a", machine) == Target((VENV, "/bin/python"), "PIP_PYTHON")
+    machine["variables"] = {"PIP_PYTHON": "/gone"}
+    assert found("python -m pip install a", machine) == Unknown(
+        "PIP_PYTHON: no /gone that can be executed"
+    )
 
 
 def test_of_pdm_all_that_it_may_be_are_looked_at() -> None:
