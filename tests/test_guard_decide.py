@@ -101,12 +101,14 @@ def test_what_its_configuration_says_is_kept(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "line", "form"),
+    ("arguments", "line", "variable", "form"),
     [
-        (("numpy",), "", "torch @ file://"),
-        (("--require-hashes", "numpy"), "", "torch=="),
-        (("-r", "a.txt"), "numpy==1.26.4 --hash=sha256:00\n", "torch=="),
-        (("-r", "a.txt"), "numpy==1.26.4\n", "torch @ file://"),
+        (("numpy",), "", "", "torch @ file://"),
+        (("numpy",), "", "off", "torch @ file://"),
+        (("numpy",), "", "true", "torch=="),
+        (("--require-hashes", "numpy"), "", "", "torch=="),
+        (("-r", "a.txt"), "numpy==1.26.4 --hash=sha256:00\n", "", "torch=="),
+        (("-r", "a.txt"), "numpy==1.26.4\n", "", "torch @ file://"),
     ],
 )
 def test_a_file_is_named_unless_hashes_are_demanded(
@@ -116,12 +118,15 @@ def test_a_file_is_named_unless_hashes_are_demanded(
     capfd: pytest.CaptureFixture[str],
     arguments: Sequence[str],
     line: str,
+    variable: str,
     form: str,
 ) -> None:
     Path("a.txt").write_text(line)
     (wheel,) = python.parent.parent.glob("torch-2*.whl")
     (metadata,) = site.glob("torch-2*.dist-info")
     (metadata / "direct_url.json").write_text(f'{{"url": "{wheel.as_uri()}"}}')
+    if variable:
+        monkeypatch.setenv("PIP_REQUIRE_HASHES", variable)
     done(monkeypatch, python, TELLS, *arguments)
     of_pip, of_uv = capfd.readouterr().out.split("UV_CONSTRAINT")
     assert form in of_pip
@@ -192,6 +197,8 @@ def test_what_installers_write_themselves_is_no_harm(
         (["PYTHON", "-m", "pip", "install", "-r", "good.txt", "-c", "good.txt"], "run", ""),
         (["PYTHON", "-m", "pip", "install", "-U", "-r", "good.txt"], "refuse", "not run"),
         (["PYTHON", "-m", "pip", "install", "--isolated", "numpy"], "refuse", "not run: --isolated makes pip deaf"),
+        (["PYTHON", "-m", "pip", "uninstall", "-y", "-r", "bad.txt"], "refuse", "not run: it would remove the vendor's torch"),
+        (["PYTHON", "-m", "pip", "uninstall", "-y", "-r", "other.txt"], "run", ""),
         (["PYTHON", "-m", "pip", "uninstall", "-y", "torch"], "refuse", "not run: it would remove the vendor's torch"),
         (["PYTHON", "-m", "pip", "--python", "/gone", "install", "a"], "refuse", "not run: --python: no /gone that can be executed"),
     ],
@@ -201,6 +208,7 @@ def test_what_becomes_of_a_command(
 ) -> None:
     Path("bad.txt").write_text("torch==2.4.0\n")
     Path("good.txt").write_text("torch\n")
+    Path("other.txt").write_text("onnxruntime-gpu\n")
     decision = decided(*(str(python) if word == "PYTHON" else word for word in argv))
     assert (decision.verdict, decision.sentence[: len(sentence)]) == (verdict, sentence)
     assert decision.code == {"run": 0, "refuse": 1, "usage": 2}[verdict]
