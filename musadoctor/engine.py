@@ -162,13 +162,15 @@ def judge(check: Check, facts: Mapping[str, object]) -> Result:
     if check.said and result.status != "failed" and not result.traceback:
         messages = facts.get("messages")
         if isinstance(messages, Messages):
-            found = tuple(
-                finding
-                for finding in check.said(check.id, messages, facts)
-                if isinstance(finding, Finding)
-            )
+            found: list[Finding] = []
+            try:
+                for said in check.said(check.id, messages, facts):
+                    _see_to_form(said)
+                    found += [said] if isinstance(said, Finding) else []
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a check never ends the run
+                return _died(check, error, found)
             if found:
-                return result._replace(status="failed", findings=found, reason="")
+                return result._replace(status="failed", findings=tuple(found), reason="")
     return result
 
 
@@ -193,17 +195,7 @@ def _by_facts(check: Check, facts: Mapping[str, object]) -> Result:
             else:
                 reasons["unknown" if isinstance(said, Unknown) else "skipped"].append(said.reason)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a check never ends the run
-        whose = (
-            "a bug in musadoctor" if _is_ours(check) else f"a bug in {check.function.__module__}"
-        )
-        return Result(
-            check,
-            "failed" if findings else "unknown",
-            tuple(findings),
-            reason=f"{whose}: the check itself failed with {_named(error)}",
-            traceback=traceback.format_exc(),
-            seconds=time.perf_counter() - begun,
-        )
+        return _died(check, error, findings)._replace(seconds=time.perf_counter() - begun)
     seconds = time.perf_counter() - begun
     if findings:
         return Result(check, "failed", tuple(findings), seconds=seconds)
@@ -216,6 +208,18 @@ def _by_facts(check: Check, facts: Mapping[str, object]) -> Result:
         return _not_judged(check, given.values())
     evidence = tuple(Evidence(name, str(fact)) for name, fact in given.items())
     return Result(check, "passed", evidence=evidence, seconds=seconds)
+
+
+def _died(check: Check, error: BaseException, findings: Sequence[Finding]) -> Result:
+    """What comes of a check that raised; for an ``except`` block."""
+    whose = "a bug in musadoctor" if _is_ours(check) else f"a bug in {check.function.__module__}"
+    return Result(
+        check,
+        "failed" if findings else "unknown",
+        tuple(findings),
+        reason=f"{whose}: the check itself failed with {_named(error)}",
+        traceback=traceback.format_exc(),
+    )
 
 
 def _see_to_form(said: object) -> None:
