@@ -84,6 +84,9 @@ class Fix(NamedTuple):
     instead: str | None = None
     """Of a line in a dependency file: what may stand in its place, empty to leave it out, ``None``
     where nothing should be changed without thought."""
+    counterpart: str = ""
+    """Of a package that is left out, what Moore Threads' own package index has for it, by its name
+    there."""
 
 
 class Finding(NamedTuple):

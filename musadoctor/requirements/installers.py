@@ -13,7 +13,7 @@ from musadoctor.facts.requirements import Entry
 from musadoctor.requirements.match_spec import channel_name, spec_entry, without_token
 from musadoctor.requirements.pip_file import PLACEHOLDER
 from musadoctor.requirements.poetry import pep440
-from musadoctor.requirements.requirement import address, entry_of, shown
+from musadoctor.requirements.requirement import address, entry_of, shown, torch_index
 
 
 class Install(NamedTuple):
@@ -439,7 +439,8 @@ def _of_options(install: Install, blank: Entry) -> Iterator[Entry]:
         yield blank._replace(option="--config-settings", specifier=shown(setting))
     for flag in install.flags:
         if flag.startswith("--torch-backend="):
-            yield _torch_index(flag.partition("=")[2], "--torch-backend", blank)
+            url = torch_index(flag.partition("=")[2])
+            yield blank._replace(kind="index", option="--torch-backend", url=url)
 
 
 def variable_entries(
@@ -454,15 +455,9 @@ def variable_entries(
         for url in value.split():
             yield made._replace(kind="index", option=name, url=_index_url(url))
     elif name == "UV_TORCH_BACKEND":
-        yield _torch_index(value, name, made)
+        yield made._replace(kind="index", option=name, url=torch_index(value))
     elif _BUILD_VARIABLE.fullmatch(name) and "musa" not in value.lower():
         yield made._replace(name=name, specifier=shown(value))
-
-
-def _torch_index(backend: str, option: str, blank: Entry) -> Entry:
-    """The index that uv takes torch from: upstream's, in the folder of that name."""
-    url = address(f"https://download.pytorch.org/whl/{backend}")
-    return blank._replace(kind="index", option=option, url=url)
 
 
 def _makes_its_own(install: Install) -> bool:

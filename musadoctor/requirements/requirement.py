@@ -235,3 +235,11 @@ def _by_packaging(text: str, entry: Entry) -> Entry:
         marker=printable(marker),
         url=address(parsed.url or ""),
     )
+
+
+def torch_index(backend: str) -> str:
+    """The index that uv takes torch from: upstream's, in the folder of that name.
+
+    ``auto`` is that of the CPU where uv finds no driver that it knows, as its documentation says.
+    """
+    return address(f"https://download.pytorch.org/whl/{'cpu' if backend == 'auto' else backend}")

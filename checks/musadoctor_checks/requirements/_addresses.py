@@ -20,7 +20,9 @@ _CUDA_ADDRESS = r"""(?x)
     | [${] \w* cuda
     | torch_(?: stable | lts | nightly )\.html   # of pytorch.org, for CUDA unless labelled
     | (?: pypi | ngc | download )\.nvidia\.com
-    | (?:^|[/.]) flashinfer\.ai/whl
+    | (?:^|[/.]) flashinfer\.ai/whl | wheels\.vllm\.ai
+    | (?: download\.pytorch\.org | /pytorch ) /whl (?: /nightly | /test )? /? $  # all of them
+    | /pytorch-wheels/? $ | /triton-nightly/
     | [/_-] cuda (?: [-_/] | $ )
     """
 _FOREIGN_ADDRESS = r"""(?x)
@@ -38,9 +40,14 @@ _CUDA_IMAGE = r"""(?x)
     | (?:^|/) huggingface/ [^:]* gpu
     | [:/_.-] cu(?:da)? [-_]? (?: \d\d | \$ )   # a tag cu121, cuda12.4 or cu${VERSION}
     | cuda | cudnn
+    | (?:^|/) deepspeed/deepspeed
+    | (?<![a-z]) l4t (?![a-z])                  # of Jetson
+    | : .* (?<![a-z]) (?: vllm | sglang ) -? v?\d
     | (?<![a-z]) gpu (?![a-z])
     """
-_FOREIGN_IMAGE = r"(?:^|[/:_.-])(?:rocm|xpu|npu|ascend|neuronx?|hpu|tpu)(?![a-z])"
+_FOREIGN_IMAGE = (
+    r"(?:^|[/:_.-])(?:rocm|xpu|npu|ascend|neuronx?|hpu|tpu)(?![a-z])|(?:^|/)intel/(?:oneapi|intel)"
+)
 _CPU_IMAGE = r"(?<![a-z])cpu(?![a-z])"
 
 
