@@ -1,6 +1,6 @@
 """Diagnose from what people paste: the same checks, and what to ask the reporter for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from musadoctor.doctor import Options, examine
@@ -16,24 +16,37 @@ class Shown(NamedTuple):
     """In a person's words, where it is not shown."""
     command: str
     """For a reporter to copy."""
+    fact: str = ""
+    """What is known where it is shown, and need not be asked for."""
 
 
-_MACHINE = Shown("the machine", "uname -a; cat /etc/os-release")
-_CARDS = Shown("the cards on the bus", "lspci -nn -d 1ed5:")
-_MODULE = Shown("the kernel module", "ls -d /sys/module/mtgpu; cat /proc/driver/musa/version")
-_LOG = Shown("the kernel log", "sudo dmesg | grep -i mtgpu | tail -50")
-_GMI = Shown("mthreads-gmi", "mthreads-gmi")
-_NODES = Shown("the device nodes and who may open them", "id; ls -l /dev/mtgpu* /dev/dri")
-_TOOLKIT = Shown("the Toolkit and its components", "musa_version_query; mcc --version")
+_MACHINE = Shown("the machine", "uname -a; cat /etc/os-release", "machine")
+_CARDS = Shown("the cards on the bus", "lspci -nn -d 1ed5:", "gpus")
+_MODULE = Shown(
+    "the kernel module",
+    "ls -d /sys/module/mtgpu; cat /proc/driver/musa/version; dkms status",
+    "module_file",
+)
+_LOG = Shown("the kernel log", "sudo dmesg | grep -i mtgpu | tail -50", "kernel_log")
+_GMI = Shown("mthreads-gmi", "mthreads-gmi", "gmi_answer")
+_NODES = Shown(
+    "the device nodes and who may open them", "id; ls -l /dev/mtgpu* /dev/dri", "device_nodes"
+)
+_TOOLKIT = Shown("the Toolkit and its components", "musa_version_query; mcc --version", "toolkit")
 _MCC = Shown("the compiler", _TOOLKIT.command)
-_VARIABLES = Shown("the environment variables", "env | grep -e MUSA -e MTHREADS -e CCL -e PATH")
+_VARIABLES = Shown(
+    "the environment variables", "env | grep -e MUSA -e MTHREADS -e CCL -e PATH", "environment"
+)
 _LIBRARIES = Shown(
     "the libraries that would be loaded",
     "ldd $(pip show torch_musa | sed -n 's/^Location: //p')/torch_musa/lib/libmusa_kernels.so",
+    "libraries",
 )
 _INFO = Shown("musaInfo", "musaInfo")
 _PACKAGES = Shown(
-    "the Python packages", "python --version; pip list | grep -i -e torch -e triton -e numpy"
+    "the Python packages",
+    "python --version; pip list | grep -i -e torch -e triton -e numpy",
+    "torch_build",
 )
 _PYTHON = Shown("the Python", _PACKAGES.command)
 _TORCH = Shown("import torch", "TORCH_DEVICE_BACKEND_AUTOLOAD=0 python -c 'import torch'")
@@ -41,8 +54,13 @@ _TORCH_MUSA = Shown(
     "import torch_musa",
     "python -c 'import torch, torch_musa; print(torch.musa.is_available(),"
     " torch.musa.device_count())'",
+    "torch_musa_import",
 )
-_CONTAINER = Shown("docker and its runtimes", "docker info | grep -i runtime; docker inspect NAME")
+_CONTAINER = Shown(
+    "docker and its runtimes",
+    "docker info | grep -i runtime; docker inspect NAME",
+    "container_runtime",
+)
 
 SHOWN: dict[str, Shown] = {
     "machine": _MACHINE,
@@ -76,7 +94,61 @@ SHOWN: dict[str, Shown] = {
     "torch_musa": _TORCH_MUSA,
 }
 """What shows each fact, from the hardware up."""
-MOST_QUESTIONS = 6
+_TRACEBACK = Shown(
+    "the whole traceback", "TORCH_DEVICE_BACKEND_AUTOLOAD=0 python -c 'import torch, torch_musa'"
+)
+_IOMMU = Shown(
+    "the IOMMU and the memory",
+    "cat /proc/cmdline; grep MemTotal /proc/meminfo; ls /sys/kernel/iommu_groups | wc -l",
+)
+TELLING = (_GMI, _TOOLKIT, _PACKAGES, _TORCH_MUSA, _LOG, _CARDS, _CONTAINER)
+"""What tells most where no cause is shown, as one would ask for it."""
+OPEN: dict[str, tuple[Shown, ...]] = {
+    "runtime-refuses-cards": (_CARDS, _IOMMU),
+    "gpu-memory-misreported": (_IOMMU,),
+    "driver-does-not-know-card": (_GMI, _TOOLKIT),
+    "driver-not-loaded": (_LOG, _MODULE, _MACHINE),
+    "driver-module-refused": (_LOG, _MODULE, _MACHINE),
+    "driver-module-not-built": (_MACHINE,),
+    "device-nodes-not-permitted": (_NODES,),
+    "gmi-reports-error": (_CARDS, _LOG, _NODES, _CONTAINER),
+    "gmi-query-fails": (_CARDS, _LOG, _NODES, _CONTAINER),
+    "gmi-not-found": (_MODULE, _CONTAINER),
+    "gpu-lockup": (_LOG, _GMI),
+    "gpu-lockup-stops-torch": (_LOG, _GMI),
+    "gpu-reports-xid": (_LOG, _GMI),
+    "container-without-driver": (_CONTAINER,),
+    "container-driver-file-broken": (_CONTAINER,),
+    "container-started-without-runtime": (_CONTAINER,),
+    "container-runtime-broken": (_CONTAINER,),
+    "driver-toolkit-mismatch": (_GMI, _TOOLKIT),
+    "toolkit-missing": (_TOOLKIT,),
+    "mudnn-missing": (_TOOLKIT, _PACKAGES),
+    "mccl-missing": (_PACKAGES,),
+    "visible-devices-missing": (_GMI, _VARIABLES),
+    "driver-refuses-runtime": (_GMI, _TOOLKIT),
+    "libmusa-not-found": (_GMI, _LIBRARIES, _CONTAINER),
+    "libmusart-not-found": (_TOOLKIT, _PACKAGES),
+    "library-damaged": (_CONTAINER,),
+    "musa-library-missing": (_TOOLKIT, _PACKAGES, _LIBRARIES),
+    "musa-info-reports-error": (_GMI, _LOG, _TOOLKIT),
+    "torch-without-musa": (_PACKAGES,),
+    "torch-import-fails": (_TORCH, _PACKAGES),
+    "package-built-for-cuda": (_PACKAGES,),
+    "triton-without-musa": (_PACKAGES,),
+    "torch-musa-missing": (_PACKAGES,),
+    "torch-musa-import-fails": (_TRACEBACK, _PACKAGES, _TOOLKIT, _LIBRARIES),
+    "torch-musa-unavailable": (_GMI, _LOG, _CARDS, _VARIABLES),
+    "torch-musa-device-count": (_GMI, _VARIABLES),
+    "torch-musa-step-fails": (_LOG, _TOOLKIT, _PACKAGES),
+    "torch-musa-for-other-generation": (_TOOLKIT, _PACKAGES),
+    "torch-musa-lacks-architecture": (_GMI, _TOOLKIT, _PACKAGES),
+    "runtime-unknown-error": (_LOG, _GMI, _PACKAGES, _VARIABLES),
+    "mudnn-operation-fails": (_TOOLKIT, _PACKAGES),
+    "gpu-memory-exhausted": (_GMI,),
+}
+"""What settles what a cause leaves open; nothing for one that leaves nothing open."""
+MOST_QUESTIONS = 4
 MOST_DETAILS = 6
 """Of one kind of pieces so many are told apart on a line."""
 
@@ -103,8 +175,12 @@ def diagnose_transcript(
     return transcript, report._replace(reading=reading)
 
 
+_UNKNOWN: JSON = {"unknown": "not asked"}
+
+
 def _unknown(fact: JSON) -> bool:
-    return isinstance(fact, dict) and "unknown" in fact
+    """Whether it is not shown; a card that is only named is not shown to be there."""
+    return isinstance(fact, dict) and ("unknown" in fact or fact.get("by_name") is True)
 
 
 def _not_cleared(result: Result) -> Result:
@@ -146,26 +222,32 @@ def _not_shown(facts: dict[str, JSON]) -> list[str]:
 
 
 def _questions(report: Report) -> list[Question]:
-    """The commands that would decide most of the errors that are undecided."""
-    decided: dict[str, dict[str, None]] = {}
+    """What would settle what the first cause leaves open; without a cause, what tells most."""
+    causes = [cause.check.id for cause in report.causes if cause.check.severity != "note"]
+    wanted = OPEN.get(causes[0], ()) if causes else TELLING
+    asked = [shown for shown in wanted if _unknown(report.facts.get(shown.fact, _UNKNOWN))]
+    return [
+        Question(shown.command, tuple(_undecided(shown, report)) or tuple(causes[:1]))
+        for shown in asked[:MOST_QUESTIONS]
+    ]
+
+
+def _undecided(shown: Shown, report: Report) -> Iterator[str]:
+    """The errors that a command would help to decide."""
     for result in report.results:
         if result.status == "unknown" and result.check.severity == "error":
-            for name in result.check.needs:
-                if _unknown(report.facts.get(name)) and name in SHOWN:
-                    ids = decided.setdefault(SHOWN[name].command, {})
-                    ids[result.check.id] = None
-    ranked = sorted(decided.items(), key=lambda item: -len(item[1]))
-    return [Question(command, tuple(ids)) for command, ids in ranked[:MOST_QUESTIONS]]
+            needs = [SHOWN[name].command for name in result.check.needs if name in SHOWN]
+            if shown.command in needs:
+                yield result.check.id
 
 
 def _summary(report: Report, *, recognised: bool) -> str:
     causes = report.causes
-    if any(cause.check.severity == "error" for cause in causes):
-        first = causes[0]
-        return f"The first thing to fix is {first.check.id}: {first.check.title}"
-    if any(cause.check.severity == "warning" for cause in causes):
-        first = causes[0]
-        return f"Nothing that is shown breaks MUSA; look at {first.check.id}: {first.check.title}"
+    if causes and (check := causes[0].check).severity != "note":
+        if check.follows_from is not None:
+            return f"{check.title} ({check.id}); what is behind it is not shown"
+        verb = "fix" if check.severity == "error" else "look at"
+        return f"The first thing to {verb} is {check.id}: {check.title}"
     torch_musa = report.facts.get("torch_musa")
     if isinstance(torch_musa, dict) and torch_musa.get("available") is True:
         return (

@@ -210,7 +210,7 @@ STATES = {
 }
 
 
-@check("container-runtime-broken", layer=Layer.CONTAINER, severity="warning")
+@check("container-runtime-broken", layer=Layer.CONTAINER, severity="warning", said=by_message)
 def container_runtime_broken(container_runtime: ContainerRuntime) -> Judgement:
     """Docker cannot start the vendor's runtime that it is configured with.
 

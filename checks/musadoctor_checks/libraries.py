@@ -2,6 +2,7 @@
 
 import posixpath
 import shlex
+from collections.abc import Iterator, Mapping
 
 from musadoctor.api import (
     Absent,
@@ -15,6 +16,7 @@ from musadoctor.api import (
     Libraries,
     LoadableLibrary,
     Machine,
+    Messages,
     MissingLibrary,
     Python,
     ToolAnswer,
@@ -28,14 +30,12 @@ from musadoctor.api import (
 )
 from musadoctor_checks._advice import boot_parameters, install, owner, uses_apt
 from musadoctor_checks._exports import prepended, without
-from musadoctor_checks._messages import by_message
+from musadoctor_checks._messages import FIRST_OF_ITS_SONAME, by_message, other_generation
 from musadoctor_checks.knowledge import explained
 
 LIBRARY_PATH = "LD_LIBRARY_PATH"
 CANNOT_EXECUTE = 126
 """A shell's exit code for a file that is there and cannot be started."""
-FIRST_OF_ITS_SONAME = 4
-"""From this generation on the runtime is named after it, ``libmusart.so.4``."""
 NOT_SUPPORTED = 801
 """The MUSA error code "operation not supported"."""
 
@@ -143,7 +143,16 @@ def library_damaged(libraries: Libraries, machine: Machine | Unknown) -> Judgeme
             )
 
 
-@check("libmusart-not-found", layer=Layer.LIBRARIES, severity="error", said=by_message)
+def _runtime_lost(
+    id: str,  # noqa: A002
+    told: Messages,
+    facts: Mapping[str, object],
+) -> Iterator[Finding]:
+    if not other_generation(told, facts)[1]:  # else torch-musa-for-other-generation says so
+        yield from by_message(id, told, facts)
+
+
+@check("libmusart-not-found", layer=Layer.LIBRARIES, severity="error", said=_runtime_lost)
 def libmusart_not_found(
     toolkit: Toolkit,
     libraries: Libraries | Absent,

@@ -19,7 +19,7 @@ from musadoctor.api import (
 from musadoctor_checks._messages import by_message, quoted
 
 # Compiled when first needed: a live host has no lines to search.
-_BF16 = r"(?i)\bbf(?:loat)?16\b"
+_BF16 = r"(?ai)\bbf(?:loat)?16\b"
 _FAILS = r"(?i)fail|error|not support|unsupported|cannot|wrong|不支持|失败|报错"
 
 
@@ -98,7 +98,7 @@ def container_started_without_runtime(messages: Messages) -> Judgement:
     ## Symptoms
 
     - `exec: "mthreads-gmi": executable file not found in $PATH`
-    - `fork/exec /usr/bin/musa/mthreads-container-runtime: no such file or directory`
+    - `unknown or invalid runtime name: mthreads`
     - `Default Runtime: runc`
 
     ## Sources

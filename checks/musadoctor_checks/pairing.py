@@ -5,6 +5,7 @@ itself says, and by nothing else. A pair that no table names is unknown to musad
 """
 
 import re
+from collections.abc import Iterator, Mapping
 
 from musadoctor.api import (
     Absent,
@@ -17,6 +18,7 @@ from musadoctor.api import (
     Layer,
     LoadableLibrary,
     Mcc,
+    Messages,
     MusaInfo,
     Python,
     ToolAnswer,
@@ -31,7 +33,7 @@ from musadoctor.api import (
     check,
 )
 from musadoctor_checks._exports import exports
-from musadoctor_checks._messages import by_message
+from musadoctor_checks._messages import by_message, other_generation, quoted
 from musadoctor_checks._wheels import reinstall
 from musadoctor_checks.knowledge import (
     covers,
@@ -474,7 +476,29 @@ def _generation(number: int) -> str:
     return f"{number}.x" if number >= SONAME_FROM else "1.x to 3.x"
 
 
-@check("torch-musa-for-other-generation", layer=Layer.TORCH_MUSA, severity="error", said=by_message)
+def _told_of_generation(
+    id: str,  # noqa: A002
+    told: Messages,
+    facts: Mapping[str, object],
+) -> Iterator[Finding]:
+    line, why = other_generation(told, facts)
+    if why:
+        yield quoted(
+            line,
+            why,
+            "Use the Toolkit that this torch_musa was built for, or the torch_musa of the Toolkit"
+            " in use",
+        )
+    else:
+        yield from by_message(id, told, facts)
+
+
+@check(
+    "torch-musa-for-other-generation",
+    layer=Layer.TORCH_MUSA,
+    severity="error",
+    said=_told_of_generation,
+)
 def torch_musa_for_other_generation(
     torch_musa_build: TorchMusaBuild,
     toolkit: Toolkit,

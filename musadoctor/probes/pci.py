@@ -53,7 +53,8 @@ def _by_word(system: System, failure: Failure) -> Gpus | None:
         return None
     listed = gmi(system)
     if isinstance(listed, Gmi) and listed.cards:
-        return Gpus(tuple(map(_listed, listed.cards)), listed.source, counted=False)
+        counted = bool(stated(system, "every card", failure))
+        return Gpus(tuple(map(_listed, listed.cards)), listed.source, counted=counted)
     named = stated(system, "card", failure)
     if len(named) != 1:  # of several nobody knows which are in this machine
         return None

@@ -9,6 +9,7 @@ from musadoctor.system import Found, Platform, Ran
 from musadoctor.transcript.pieces import (
     CHILD,
     NEEDED,
+    NVIDIA,
     PACKAGE,
     PLATFORM,
     REQUIRES,
@@ -81,6 +82,9 @@ def _packages(made: dict[str, Table], steps: dict[str, Step]) -> None:
     """The distributions as files, and what the torch child would have said."""
     names = made.pop(PACKAGE, {})
     requires, needed = made.pop(REQUIRES, {}), made.pop(NEEDED, {})
+    nvidia = tuple(made.pop(NVIDIA, {}))
+    if nvidia and _of_public_index(names.get("torch"), steps):
+        requires.setdefault("torch", nvidia)
     if steps or needed:  # who imports torch_musa has both
         names.setdefault("torch", None)
         names.setdefault("torch_musa", None)
@@ -98,6 +102,16 @@ def _packages(made: dict[str, Table], steps: dict[str, Step]) -> None:
         made["files"][f"{SITE}/{metadata[name]}/METADATA"] = "".join(lines)
     if steps:
         made["runs"]["child:torch"] = Ran("ok", 0, answer=_child(names, steps))
+
+
+def _of_public_index(torch: object, steps: dict[str, Step]) -> bool:
+    """Whether a torch with packages of CUDA beside it came with them.
+
+    The public index's torch has a plain number; a vendor's build may have one too, but then it
+    works.
+    """
+    plain = str(torch).replace(".", "").isdecimal()
+    return plain and steps.get("is_available", {}).get("value") is not True
 
 
 def _child(names: Table, steps: dict[str, Step]) -> str:

@@ -42,6 +42,7 @@ _SECOND = re.compile(
     """,
     re.VERBOSE,
 )
+_PROCESSES = re.compile(r"[ \t|]*(?:Processes:|No running processes)")
 _ERROR = re.compile(
     r"""
     [ \t]* (?: Error:? [ \t]* )?
@@ -89,8 +90,15 @@ def table(lines: Sequence[Line]) -> list[Piece]:
         elif error is None and (_ERROR.match(line.text) or _SILENT.search(line.text)):
             error = line
     if rows:
+        first, last = rows[0][0], rows[-1][0]
         answers = _answered(dict.fromkeys(_once(rows)))
-        return [Piece(f"{TOOL} table", rows[0][0], rows[-1][0], answers)]
+        # Its head and what comes after the cards: none is cut off.
+        if _HEADER.search(first.text) and any(
+            _PROCESSES.match(line.text) and first.at < line.at < last.at + NEAR_ROWS
+            for line in lines
+        ):
+            answers = (*answers, (STATED, "every card", last.where))
+        return [Piece(f"{TOOL} table", first, last, answers)]
     if error:
         silent = _SILENT.search(error.text)
         ran = Ran("ok", 0) if silent else Ran("failed", 1, out=f"{error.text}\n")

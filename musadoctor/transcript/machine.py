@@ -21,25 +21,26 @@ _KERNEL = re.compile(
     | 4\.19 \b
     )
     """,
-    re.VERBOSE | re.IGNORECASE,
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
 _KERNEL_BUILD = re.compile(
     r"""
     (?<![\w.])
-    ( \d \. \d{1,2} \. \d{1,3} (?:-\d{1,4})?
-      - (?: generic | server | lowlatency | microsoft\S{0,40} )
+    ( \d \. \d{1,2} \. \d{1,3}
+      (?: -\d{1,4} - (?: generic | server | lowlatency )  # "driver 3.3.5-server" is no kernel
+        | (?:-\d{1,4})? -microsoft\S{0,40} )
     )
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,
 )
-_GLIBC = re.compile(r"(?i)(?:\bglibc-|^ldd \([^)\n]{1,60}\) |^libc version: glibc-)(2\.\d{1,2})\b")
+_GLIBC = re.compile(r"(?ai)(?:\bglibc-|^ldd \([^)\n]{1,60}\) |^libc version: glibc-)(2\.\d{1,2})\b")
 _RELEASE_OF = re.compile(r"(?:NAME|VERSION|VERSION_ID|PRETTY_NAME|ID)=\S")
 _DESCRIPTION = re.compile(
     r"""
     \b (Ubuntu|Debian|CentOS|Kylin|UOS|openEuler|Fedora|Anolis)
     [ \t-]? (?:Linux[ \t])? V? (\d{1,2} (?:\.\d{1,2})? )?
     """,
-    re.VERBOSE | re.IGNORECASE,
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
 _CHINESE_OS = (("麒麟", "Kylin"), ("统信", "UOS"))
 _ARCHITECTURES = (
@@ -52,13 +53,21 @@ _ARCHITECTURES = (
             | (?i:\bARM[ ](?:CPU|server|host|machine|平台|架构|服务器))
             | \bARM\b
             """,
-            re.VERBOSE,
+            re.VERBOSE | re.ASCII,
         ),
     ),
-    ("loongarch64", re.compile(r"(?i)\b(?:loongarch\w*|loongson\w*|3a[56]000)\b|龙芯")),
-    ("x86_64", re.compile(r"(?i)\b(?:x86_64|amd64|x86-64)\b")),
+    ("loongarch64", re.compile(r"(?ai)\b(?:loongarch\w*|loongson\w*|3a[56]000)\b|龙芯")),
+    ("x86_64", re.compile(r"(?ai)\b(?:x86_64|amd64|x86-64)\b")),
 )
-_WSL = re.compile(r"(?i)\bWSL ?2?\b|microsoft-(?:standard-)?wsl")
+_BOTH = re.compile(
+    r"""
+      (?: x86 \S{0,3} | amd64 ) [ ]? (?: and | or | [/,&和或、及] ) [ ]? (?: arm | aarch64 )
+    | (?: arm \S{0,2} | aarch64 ) [ ]? (?: and | or | [/,&和或、及] ) [ ]? (?: x86 | amd64 )
+    """,
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
+)
+"""Who names both speaks of what software is made for."""
+_WSL = re.compile(r"(?ai)\bWSL ?2?\b|microsoft-(?:standard-)?wsl")
 _WINDOWS = re.compile(
     r"""
       \b windows [ ]? (?:1[01]|7|8|server)?
@@ -68,9 +77,9 @@ _WINDOWS = re.compile(
     | \b win [ ]? (?:10|11) \b
     | \b win_amd64 \b
     """,
-    re.VERBOSE | re.IGNORECASE,
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
-_LINUX = re.compile(r"(?i)\b(?:ubuntu|debian|centos|kylin|uos|wsl)\b|/usr/|/home/|麒麟")
+_LINUX = re.compile(r"(?ai)\b(?:ubuntu|debian|centos|kylin|uos|wsl)\b|/usr/|/home/|麒麟")
 
 _CMDLINE = re.compile(
     r"\bBOOT_IMAGE=(?:\S{0,80}vmlinuz-(\d\S{1,60}))?\S{0,200}[ \t].{0,600}|^ro(?=[ \t]).{1,600}()"
@@ -79,10 +88,11 @@ _MEMORY = re.compile(
     r"""
       (?<![\d.]) (\d{1,4}) [ ]? ([GT]) i?B? [ ] (?: of[ ] )? (?: host[ ]|system[ ] )?
       (?: RAM | (?:host|system|main)[ ]memory ) \b
-    | (?: (?<!显) (?: 主机 | 系统 )? 内存 | \b RAM | \b MemTotal ) [ ]? [:=]? [ ]?
+    | (?: (?<!显) (?: 主机 | 系统 )? 内存 | \b RAM ) [ ]? [:=]? [ ]?
       (\d{1,4}) [ ]? ([GT]) (?![\d.])
+    | ^ MemTotal: [ \t]+ (\d{6,12}) [ ] (k) B $
     """,
-    re.VERBOSE | re.IGNORECASE,
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
 """Of the host; what a card has is VRAM, "GPU memory" or 显存."""
 
@@ -94,7 +104,7 @@ _NODE = re.compile(
     \d+ , [ ]* \d+ [ ] .{3,40}? [ ]
     (?P<name> (?:/dev/)? mtgpu\.\d+ | (?:/dev/dri/)? (?:card\d+|renderD\d+) ) $
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,
 )
 _NO_NODE = re.compile(r"(?:ls|stat|find): .{0,60}/dev/mtgpu\S{0,6}:? (?:No such file|没有那个文件)")
 
@@ -124,6 +134,8 @@ def _kernel(text: str) -> list[Answer]:
     elif _WSL.search(text):
         said = "stated: Microsoft WSL"
         return [(PLATFORM, "wsl", "WSL"), ("files", "/proc/version", said)]
+    if _BOTH.search(text):
+        return answers
     for name, pattern in _ARCHITECTURES:
         if pattern.search(text):
             return [*answers, (PLATFORM, "architecture", name)]
@@ -181,8 +193,8 @@ def boot(lines: Sequence[Line]) -> list[Piece]:
                 answers.append((PLATFORM, "kernel", found[1]))
             pieces.append(Piece("/proc/cmdline", line, line, tuple(answers)))
         elif found := _MEMORY.search(line.text):
-            number, unit = (found[1], found[2]) if found[1] else (found[3], found[4])
-            size = int(number) << (40 if unit.upper().startswith("T") else 30)
+            number, unit = (part for part in found.groups() if part)
+            size = int(number) << {"K": 10, "G": 30, "T": 40}[unit.upper()]
             answer: Answer = ("resources", "", Resources(None, size))
             pieces.append(Piece("memory", line, line, (answer,), f"{number} {unit}"))
     return pieces

@@ -15,22 +15,23 @@ _DRIVER = re.compile(
       v? (\d{1,2} \. \d{1,2} \. \d{1,3} (?: - [\w.-]{1,40} )?)
     | \b musa_ (\d\.\d\.\d{1,2} [\w-]{0,20}?) [-_] (?: Ubuntu | server | amd64 )
     """,
-    re.VERBOSE | re.IGNORECASE,
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
 _TOOLKIT = re.compile(
     r"""
     (?: musa[ _-]?toolkits? | \b toolkits? | (?: musa[ _-]? )? \b SDK | 工具包 | 工具链 )
     (?!-) [^\d\n]{0,16}? (?<![\d.])
     (?:rc)? (\d \. \d{1,2} (?: \.\d{1,2} )?) (?! [\d.]*\d )
+    | \b musa [ ] -> [ ] \S{0,60}? musa- (\d \.\d{1,2} \.\d{1,2}) \b
     """,
-    re.VERBOSE | re.IGNORECASE,
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
-_IMAGE = re.compile(r"(?i)(?:^|[:/\s`-])(?:rc)?(\d\.\d{1,2}\.\d{1,2})-v(\d\.\d{1,2}\.\d{1,2})-")
+_IMAGE = re.compile(r"(?ai)(?:^|[:/\s`-])(?:rc)?(\d\.\d{1,2}\.\d{1,2})-v(\d\.\d{1,2}\.\d{1,2})-")
 _COMPONENTS = tuple(
     (
         name,
         re.compile(
-            rf"(?i)\b{name}(?:[ _-]version)?[ \t:=_]{{1,3}}(?:rc|v)?(\d\.\d{{1,2}}\.\d{{1,2}})\b"
+            rf"(?ai)\b{name}(?:[ _-]version)?[ \t:=_]{{1,3}}(?:rc|v)?(\d\.\d{{1,2}}\.\d{{1,2}})\b"
         ),
     )
     for name in ("mudnn", "mccl")
@@ -43,10 +44,10 @@ _CARD = re.compile(
       (?: [- ]? (?: class | 级 ) )? (?! [\w] | -py )
     | \b MTT[ _-]? ( M1000 | X300 | X10000 | S80ES ) \b
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,
 )
-_OTHER_VENDOR = re.compile(r"(?i)nvidia|cuda (?:driver|toolkit)|mt[- ]container")
-_OF_CONTAINERS = re.compile(r"(?i)(?:container|容器)[ _-]?\Z")
+_OTHER_VENDOR = re.compile(r"(?ai)nvidia|cuda (?:driver|toolkit)|mt[- ]container")
+_OF_CONTAINERS = re.compile(r"(?ai)(?:container|容器)[ _-]?\Z")
 _BEFORE = 20
 
 
@@ -68,9 +69,10 @@ def _said(text: str) -> Iterator[tuple[str, str, str]]:
         yield "driver", (found[1] or found[2]).rstrip(".-"), "driver"
     for found in _TOOLKIT.finditer(text):
         before = text[max(0, found.start() - _BEFORE) : found.start()]
-        of_containers = _OF_CONTAINERS.search(before) and int(found[1][0]) < LEAST_OF_TOOLKITS
+        number = found[1] or found[2]
+        of_containers = _OF_CONTAINERS.search(before) and int(number[0]) < LEAST_OF_TOOLKITS
         if not of_containers and not _OTHER_VENDOR.search(before + found[0]):
-            yield "toolkit", found[1], "Toolkit or SDK"
+            yield "toolkit", number, "Toolkit or SDK"
     for name, pattern in _COMPONENTS:
         if found := pattern.search(text):
             yield name, found[1], name

@@ -61,32 +61,36 @@ RECOGNISERS: tuple[Recogniser, ...] = (
 )
 _OF_MUSA = re.compile(
     r"""
-      torch[_ -]?musa | musa[_-][a-z] | [a-z]_musa | MUSA_[A-Z] | libmu[a-z]+\.so | libmccl | mudnn
+      torch[_ -]?musa | musa[_-][a-z\d] | [a-z]_musa | MUSA_[A-Z] | libmu[a-z]+\.so | libmccl
+    | mudnn
     | musa (?:info|rt) | \b musa [ ] (?: error | sdk | toolkits? | driver | devices? | kernel
                                       | runtime | out[ ]of | initiali[sz]ation )
     | mthreads | mtgpu | moore[ -]?threads | 摩尔线程 | \b mtt [ -] | \b 1ed5 \b
     | \b mt[ ]gpu \b | \b mcc[ ]version | \b mtml \b | \b mtlink \b | \b mtbios
     | \b sgpu | mt[ -]container | failed[ ]to[ ]load[ ]driver
+    | \b mp_[123]\d \b | \b mp [ ] version \b | \b on [ ] (?: a[ ] )? mp [ ] \d\.\d
+    | \b mcc [ ] .{0,200} \.mu \b
     """,
-    re.VERBOSE | re.IGNORECASE,
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
 _NAMES_MUSA = re.compile(
     r"""
-      musa
+      (?-i:MUSA)
     | (?<![\w-]) S (?: 3000E? | 4000 | 5000 ) (?!\w)
-    | ^ (?=.{0,400} (?<![\w-]) S (?: [1356789]0 | 1000M? | 2000 ) (?!\w))
-        .{0,400} (?: \b (?: gpu | card | driver | kernel | linux | ubuntu | uos | torch )
-                  | 显卡 | 驱动 | 内核 )
+    | ^ (?=.{0,400} (?: musa | (?<![\w-]) S (?: [1356789]0 | 1000M? | 2000 ) (?!\w) ) )
+        .{0,400} (?: \b (?: gpu | card | driver | kernel | linux | ubuntu | uos | torch | cuda )
+                  | 显卡 | 驱动 | 内核 | 报错 )
     """,
-    re.VERBOSE | re.IGNORECASE,
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
-"""A card's number counts beside a word of computers: S80 and S10 are names of other things too."""
+"""A card's number counts beside a word of computers, as does "musa" in small letters: S80, S10 and
+Musa are names of other things too."""
 _OF_OTHERS = re.compile(
     r"""
       \b nvidia (?!-[a-z]) | \b RTX[ ]?\d | geforce | \b [AH][12]00 \b | \b CUDA[ ]error
-    | \b HIP[ ](?:error|out) | \b rocm \b | \b gfx\d{3} | \b musa [a-z]{3}
+    | \b HIP[ ](?:error|out) | \b rocm \b | \b gfx\d{3} | \b musa [a-z]{2}
     """,
-    re.VERBOSE | re.IGNORECASE,
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
 """Beside these the bare word MUSA is a remark ("said to run on MUSA"), or the number no card's."""
 _TELLING = re.compile(
@@ -103,7 +107,7 @@ _TELLING = re.compile(
     | ^-[rwx-]{9}\S?\s+\d+\s+\S+\s+\S+\s+0\s | 显存
     | 错误 | 失败 | 找不到 | 没有 | 不支持 | 无法 | 不能 | 未找到
     """,
-    re.VERBOSE | re.IGNORECASE,
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
 MOST_LINES = 2000
 """Of more telling lines the first and the last are kept."""

@@ -16,7 +16,7 @@ _EXCEPTION = re.compile(
     ( (?: [A-Za-z_][\w.]{0,60} )? (?: Error | Exception | Warning ) ) \b
     (?: : [ \t]* (.{1,600}) )? $
     """,
-    re.VERBOSE,
+    re.VERBOSE | re.ASCII,
 )
 _EMBEDDED = re.compile(r"\b([A-Za-z_]\w{0,40}(?:Error|Warning)): (.{1,600})$")
 _LINK = re.compile(
@@ -29,10 +29,10 @@ _OPENED = re.compile(
     | file[ ]too[ ]short
     | undefined[ ]symbol
     """,
-    re.VERBOSE | re.IGNORECASE,
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
 _OF_MUSA = re.compile(
-    r"(?i)musa|mccl|mudnn|mupti|mublas|mufft|libsrv_um|different directory|mthreads"
+    r"(?ai)musa|mccl|mudnn|mupti|mublas|mufft|libsrv_um|different directory|mthreads"
 )
 _AVAILABLE = re.compile(
     r"""
@@ -44,9 +44,9 @@ _AVAILABLE = re.compile(
     (?: returned | returns? | returning | is | prints? | 为 | 是 | 返回 )? \W{0,4}
     (True|False) \b
     """,
-    re.VERBOSE | re.IGNORECASE,
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
-_COUNT = re.compile(r"(?i)\bdevice[ _]count(?:\(\))?\W{0,4}(?:is )?(\d{1,2})\b")
+_COUNT = re.compile(r"(?ai)\bdevice[ _]count(?:\(\))?\W{0,4}(?:is )?(\d{1,2})\b")
 
 
 class Raised(NamedTuple):

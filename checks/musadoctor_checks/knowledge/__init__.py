@@ -258,18 +258,22 @@ def alloc_conf_keys() -> tuple[AllocConfKey, ...]:
     return tuple(AllocConfKey(_text(row, "key"), _origin(row)) for row in rows("alloc_conf_key"))
 
 
+_MESSAGE = re.IGNORECASE | re.ASCII
+"""Of the patterns: a word ends where a Chinese one begins."""
+
+
 @functools.cache
 def messages() -> tuple[Message, ...]:
     """Error texts and their meaning, the particular ones first."""
     return tuple(
         Message(
-            re.compile(_text(row, "pattern"), re.IGNORECASE),
+            re.compile(_text(row, "pattern"), _MESSAGE),
             _text(row, "meaning"),
             _text(row, "fix"),
             _origin(row),
             _text(row, "cause"),
-            re.compile(_text(row, "alone"), re.IGNORECASE) if "alone" in row else None,
-            re.compile(_text(row, "before"), re.IGNORECASE) if "before" in row else None,
+            re.compile(_text(row, "alone"), _MESSAGE) if "alone" in row else None,
+            re.compile(_text(row, "before"), _MESSAGE) if "before" in row else None,
         )
         for row in rows("message")
     )
