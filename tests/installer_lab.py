@@ -61,8 +61,8 @@ class Lab(NamedTuple):
         }
 
     def environment(self, target: Path, generation: str, pip: str) -> Path:
-        """A virtual environment with the vendor's stack and this pip, a copy of one made before."""
-        made = self.root / "environments" / f"{generation}-{pip}"
+        """A virtual environment with the vendor's stack, a copy of one made before, and this pip."""
+        made = self.root / "environments" / generation
         if not made.exists():
             uv = str(self.tools / "uv")
             wheels = sorted(map(str, self.wheels(generation).iterdir()))
@@ -72,9 +72,10 @@ class Lab(NamedTuple):
                 [uv, "pip", "install", "-q", "-p", str(made), *wheels],
             ):
                 subprocess.run(command, env=variables, check=True)
-            (site,) = made.glob("lib/python3*/site-packages")
-            shutil.copytree(self.pips[pip], site, dirs_exist_ok=True)
         shutil.copytree(made, target, symlinks=True)
+        (site,) = target.glob("lib/python3*/site-packages")
+        for package in self.pips[pip].glob("pip*"):
+            (site / package.name).symlink_to(package)
         return target / "bin" / "python"
 
 

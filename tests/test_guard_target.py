@@ -34,11 +34,11 @@ def answered(key: str, ran: Ran, *paths: str) -> dict[str, object]:
     return {**there(*paths), "runs": {key: ran}}
 
 
-HERE = {".": folder("/work/sub/deep")}
-PROJECT = {"/work/pyproject.toml": "[project]\n"}
+HERE = {".": folder("/srv/p/sub/deep")}
+PROJECT = {"/srv/p/pyproject.toml": "[project]\n"}
 WORKSPACE = {
-    "/work/sub/pyproject.toml": "[project]\n",
-    "/work/pyproject.toml": "[tool.uv.workspace]\nmembers = ['sub']\n",
+    "/srv/p/sub/pyproject.toml": "[project]\n",
+    "/srv/p/pyproject.toml": "[tool.uv.workspace]\nmembers = ['sub']\n",
 }
 POETRY = "poetry --no-interaction env info --path"
 
@@ -71,21 +71,21 @@ POETRY = "poetry --no-interaction env info --path"
         ("uv pip install a", {**there(VENV), "variables": {"VIRTUAL_ENV": "/opt/venv"}}, VENV),
         ("uv pip install a", {**there(VENV), "variables": {"CONDA_PREFIX": "/opt/venv/"}}, VENV),
         ("uv pip install a", {
-            "stats": {**HERE, "/work/.venv/bin/python": file()}}, "/work/.venv/bin/python"),
+            "stats": {**HERE, "/srv/p/.venv/bin/python": file()}}, "/srv/p/.venv/bin/python"),
         ("uv pip install a", {
             "variables": {"CONDA_PREFIX": "/c", "CONDA_DEFAULT_ENV": "base"},
             "stats": {"/c/bin/python": file()}, "programs": programs("/c/bin/python")}, "/c/bin/python"),
         ("uv sync", {
-            "files": PROJECT, "stats": {**HERE, "/work/.venv/bin/python": file()}}, "/work/.venv/bin/python"),
+            "files": PROJECT, "stats": {**HERE, "/srv/p/.venv/bin/python": file()}}, "/srv/p/.venv/bin/python"),
         ("uv sync", {
-            "files": WORKSPACE, "stats": {**HERE, "/work/.venv/bin/python": file()}}, "/work/.venv/bin/python"),
-        ("uv sync --project /work/sub/pyproject.toml", {
+            "files": WORKSPACE, "stats": {**HERE, "/srv/p/.venv/bin/python": file()}}, "/srv/p/.venv/bin/python"),
+        ("uv sync --project /srv/p/sub/pyproject.toml", {
             "files": PROJECT,
-            "stats": {"/work/sub/pyproject.toml": file(), "/work/sub": folder("/work/sub"),
-                      "/work/.venv/bin/python": file()}}, "/work/.venv/bin/python"),
+            "stats": {"/srv/p/sub/pyproject.toml": file(), "/srv/p/sub": folder("/srv/p/sub"),
+                      "/srv/p/.venv/bin/python": file()}}, "/srv/p/.venv/bin/python"),
         ("uv sync", {
             "files": PROJECT, "variables": {"UV_PROJECT_ENVIRONMENT": "env"},
-            "stats": {**HERE, "/work/env/bin/python": file()}}, "/work/env/bin/python"),
+            "stats": {**HERE, "/srv/p/env/bin/python": file()}}, "/srv/p/env/bin/python"),
         ("uv sync --active", {
             "files": PROJECT, "variables": {"VIRTUAL_ENV": "/opt/venv"},
             "stats": {**HERE, VENV: file()}}, VENV),
@@ -95,12 +95,12 @@ POETRY = "poetry --no-interaction env info --path"
         ("pipenv install a", answered("pipenv --venv", Ran("ok", 0, "/opt/venv\n"), VENV), VENV),
         ("pipenv install --system a", there("/usr/bin/python"), "/usr/bin/python"),
         ("pdm add a", {
-            "files": {**PROJECT, "/work/.pdm-python": f"{VENV}\n"}, "stats": HERE, "programs": programs(VENV)}, VENV),
+            "files": {**PROJECT, "/srv/p/.pdm-python": f"{VENV}\n"}, "stats": HERE, "programs": programs(VENV)}, VENV),
         ("pixi add a", {
-            "files": {"/work/pixi.toml": ""}, "folders": {"/work/.pixi/envs": ["default", "old"]},
-            "stats": {**HERE, "/work/.pixi/envs/default/bin/python": file()}}, "/work/.pixi/envs/default/bin/python"),
+            "files": {"/srv/p/pixi.toml": ""}, "folders": {"/srv/p/.pixi/envs": ["default", "old"]},
+            "stats": {**HERE, "/srv/p/.pixi/envs/default/bin/python": file()}}, "/srv/p/.pixi/envs/default/bin/python"),
         ("rye add a", {
-            "files": PROJECT, "stats": {**HERE, "/work/.venv/bin/python": file()}}, "/work/.venv/bin/python"),
+            "files": PROJECT, "stats": {**HERE, "/srv/p/.venv/bin/python": file()}}, "/srv/p/.venv/bin/python"),
         ("conda install a", {**there("/c/envs/gpu/bin/python"), "variables": {"CONDA_PREFIX": "/c/envs/gpu"}}, "/c/envs/gpu/bin/python"),
         ("conda install -p /c/envs/gpu a", there("/c/envs/gpu/bin/python"), "/c/envs/gpu/bin/python"),
         ("mamba install -n /c/envs/gpu a", there("/c/envs/gpu/bin/python"), "/c/envs/gpu/bin/python"),
@@ -142,10 +142,10 @@ def test_of_pdm_all_that_it_may_be_are_looked_at() -> None:
     machine = {
         "files": PROJECT,
         "variables": {"VIRTUAL_ENV": "/opt/venv"},
-        "stats": {**HERE, VENV: file(), "/work/.venv/bin/python": file()},
+        "stats": {**HERE, VENV: file(), "/srv/p/.venv/bin/python": file()},
     }
     assert found("pdm add a", machine) == Target(
-        (VENV, "/work/.venv/bin/python"), "pdm's environment"
+        (VENV, "/srv/p/.venv/bin/python"), "pdm's environment"
     )
 
 
@@ -156,7 +156,7 @@ def test_of_pdm_all_that_it_may_be_are_looked_at() -> None:
         ("uv tool install a", {}, "uv tool install has an environment of its own"),
         ("uv run --isolated a", {}, "uv run has an environment of its own here"),
         ("uv run a", {}, "there is no pyproject.toml here"),
-        ("uv sync", {"files": PROJECT, "stats": HERE}, "the project's environment: no /work/.venv/bin/python yet"),
+        ("uv sync", {"files": PROJECT, "stats": HERE}, "the project's environment: no /srv/p/.venv/bin/python yet"),
         ("poetry install", answered(POETRY, Ran("failed", 1)), "poetry will make an environment"),
         ("pipenv install", answered("pipenv --venv", Ran("failed", 1)), "pipenv will make an environment"),
         ("pdm add a", {"files": PROJECT, "stats": HERE}, "pdm will make an environment"),
