@@ -5,13 +5,15 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from queue import Empty, SimpleQueue
-from typing import NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from musadoctor.api import SAID_NEEDS, SEVERITIES, Check, Finding, Fix, Layer, Messages
 from musadoctor.facts.base import Absent, Unknown
-from musadoctor.probes import PROBES, Probe
 from musadoctor.report import Bug, Evidence, Result, Status
-from musadoctor.system import System
+
+if TYPE_CHECKING:
+    from musadoctor.probes import Probe
+    from musadoctor.system import System
 
 GRACE = 1.0
 """Seconds past the deadline in which a program that had to be killed may still die."""
@@ -55,19 +57,24 @@ class _Answer(NamedTuple):
 
 
 def diagnose(
-    system: System,
+    system: "System",
     checks: Sequence[Check],
     *,
     seconds: float,
     progress: Progress | None = None,
     facts: Sequence[str] = (),
-    probes: Mapping[str, Probe] = PROBES,
+    probes: "Mapping[str, Probe] | None" = None,
 ) -> Diagnosis:
     """Run ``checks`` on a machine within ``seconds`` and :data:`GRACE`.
 
     Only the facts that the checks name, and those of ``facts``, are found out, each in a thread of
     its own. A fact that is late is ``Unknown``; neither a probe nor a check can end the run.
+    ``probes`` are all of ours where they are not given.
     """
+    if probes is None:
+        from musadoctor.probes import PROBES  # noqa: PLC0415 - the guard asks none
+
+        probes = PROBES
     progress = progress or Silent()
     needed = {*facts, *(name for check in checks for name in _wanted(check))}
     known: dict[str, object] = {
@@ -103,7 +110,7 @@ def diagnose(
 
 
 def _answers(
-    system: System, wanted: Mapping[str, Probe], seconds: float, progress: Progress
+    system: "System", wanted: "Mapping[str, Probe]", seconds: float, progress: Progress
 ) -> Iterator[_Answer]:
     """Run the probes side by side; their answers as they come, at last of those that are late."""
     begun = time.monotonic()
@@ -130,7 +137,7 @@ def _answers(
         yield answer
 
 
-def _probe(name: str, probe: Probe, system: System, answers: "SimpleQueue[_Answer]") -> None:
+def _probe(name: str, probe: "Probe", system: "System", answers: "SimpleQueue[_Answer]") -> None:
     try:
         answers.put(_Answer(name, probe(system), ""))
     except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on

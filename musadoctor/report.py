@@ -1,11 +1,13 @@
 """What came of a diagnosis: a status for each check, the causes in order, a verdict."""
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
 from musadoctor.api import SEVERITIES, Check, Finding, Severity
 from musadoctor.facts.base import Absent, Unknown
-from musadoctor.redact import Redaction
+
+if TYPE_CHECKING:
+    from musadoctor.redact import Redaction
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 Status = Literal["passed", "failed", "skipped", "unknown"]
@@ -161,7 +163,7 @@ def encode(value: object) -> JSON:
     return str(value)
 
 
-def redacted(report: Report, redaction: Redaction) -> Report:
+def redacted(report: Report, redaction: "Redaction") -> Report:
     """The same report without private data in anything that it shows."""
     text = redaction.text
     results = tuple(
