@@ -196,4 +196,6 @@ def redacted(report: Report, redaction: "Redaction") -> Report:
         results=results,
         facts=redaction.value(report.facts),
         bugs=tuple(bug._replace(traceback=text(bug.traceback)) for bug in report.bugs),
+        reading=report.reading
+        and report.reading._replace(recognised=tuple(map(text, report.reading.recognised))),
     )

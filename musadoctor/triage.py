@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from musadoctor.doctor import Options, examine
-from musadoctor.report import JSON, Question, Reading, Report, Result
+from musadoctor.report import JSON, Question, Reading, Report, Result, redacted
 from musadoctor.transcript import Piece, Transcript, read
 from musadoctor.transcript.pieces import described
 
@@ -172,7 +172,10 @@ def diagnose_transcript(
         ask=tuple(_questions(report)),
         summary=_summary(report, recognised=bool(transcript.pieces)),
     )
-    return transcript, report._replace(reading=reading)
+    report = report._replace(reading=reading)
+    for person in transcript.people if options.redact else ():
+        report = redacted(report, person)
+    return transcript, report
 
 
 _UNKNOWN: JSON = {"unknown": "not asked"}

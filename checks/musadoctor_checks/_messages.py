@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from musadoctor.api import Finding, Fix, MessageLine, Messages, Toolkit
+from musadoctor.api import Finding, Fix, MessageLine, Messages, Said, Toolkit
 from musadoctor_checks.knowledge import Message, messages
 
 LONGEST_QUOTE = 240
@@ -27,6 +27,16 @@ def by_message(id: str, told: Messages, facts: Mapping[str, object]) -> Iterator
             return
         if line.chain:
             explained.add(line.chain)
+
+
+def unless(*others: str) -> Said:
+    """Like :func:`by_message`, where no line tells of another cause, from which this follows."""
+
+    def said(id: str, told: Messages, facts: Mapping[str, object]) -> Iterator[Finding]:  # noqa: A002
+        if not any(row and row.cause in others for row in map(_row, told.lines)):
+            yield from by_message(id, told, facts)
+
+    return said
 
 
 def quoted(line: MessageLine, meaning: str, fix: str) -> Finding:

@@ -26,7 +26,7 @@ from musadoctor.api import (
     check,
 )
 from musadoctor_checks._advice import BUG_REPORT, boot_parameters, install, some
-from musadoctor_checks._messages import by_message
+from musadoctor_checks._messages import by_message, unless
 from musadoctor_checks.hardware import OTHER_OWNERS
 from musadoctor_checks.kernel_module import LOAD, cause, wanted
 
@@ -34,7 +34,12 @@ KERNEL_LOG = "sudo dmesg | grep -i mtgpu"
 _FAILED = r"(?i)mtgpu.*\b(?:fail|error|can't|cannot)"
 
 
-@check("driver-not-loaded", layer=Layer.DRIVER, severity="error", said=by_message)
+@check(
+    "driver-not-loaded",
+    layer=Layer.DRIVER,
+    severity="error",
+    said=unless("driver-module-refused", "driver-module-not-built"),
+)
 def driver_not_loaded(
     gpus: Gpus,
     kernel_driver: KernelDriver | Absent,

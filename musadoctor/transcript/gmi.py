@@ -56,8 +56,10 @@ _ERROR = re.compile(
 _SILENT = re.compile(
     r"""
     m (?: usa | threads? ) -? gmi \W{0,9}
-    (?: did[ ]not[ ]output[ ]anything | no[ ]output | prints?[ ]nothing
-      | 没有 (?:任何)? 输出 | 无输出 )
+    (?: did[ ]not[ ]output[ ]anything | no[ ]output
+      | (?: prints? | shows? | outputs? | returns? | gives? ) [ ] nothing
+      | [后时]? \s? (?: 没 有? (?:任何)? (?: 输出 | 显示 | 反应 ) | 无 (?:任何)? 输出
+                      | (?: 什么 | 啥 ) [都也] (?: 没有? | 不 ) (?: 输出 | 显示 | 打印 )? ) )
     """,
     re.VERBOSE | re.IGNORECASE,
 )

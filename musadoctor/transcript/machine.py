@@ -216,7 +216,8 @@ def device_nodes(lines: Sequence[Line]) -> list[Piece]:
             (PLATFORM, "uid", int(found[1])),
             (PLATFORM, "groups", groups),
         )
-        pieces.append(Piece("id", line, line, answers, f"{found[2]}, in {', '.join(groups)}"))
+        others = [name for name in groups if name != found[2]]
+        pieces.append(Piece("id", line, line, answers, f"in {', '.join(others) or 'no group'}"))
     listed = [(line, node) for line in lines if (node := _NODE.match(line.text))]
     if listed:
         answered = _nodes([node for _, node in listed], user[1][2], groups) if user else ()

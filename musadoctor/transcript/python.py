@@ -12,7 +12,7 @@ from musadoctor.transcript.text import Line
 _NUMBER = r"""
     v? ( \d{1,4} \. \d{1,4} (?: \.\d{1,6} ){0,2}
          (?: (?: a | b | rc | \.?post | \.?dev ) \d{0,9} \w{0,20} )?
-         (?: \+ \w{1,20} (?: \.\w{1,20} ){0,3} )? )
+         (?: \+ \w{1,20} (?: \.\w{1,20} ){0,3} )? (?!\d) )
 """
 _NAME = r"[A-Za-z] (?: [A-Za-z0-9] | [-_] (?=[A-Za-z]) ){2,40}"
 _PACKAGE = re.compile(

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from musadoctor.facts.messages import MessageLine
 from musadoctor.probes.stated import LINES
 from musadoctor.recording import Recording
+from musadoctor.redact import Redaction
 from musadoctor.transcript import (
     cards,
     gmi,
@@ -24,6 +25,7 @@ from musadoctor.transcript import (
     torch,
 )
 from musadoctor.transcript.answers import tables
+from musadoctor.transcript.people import people
 from musadoctor.transcript.pieces import STATED, Piece, Recogniser
 from musadoctor.transcript.text import MOST_BYTES, Line, TranscriptError, lines_of, refuse_binary
 
@@ -122,6 +124,8 @@ class Transcript(NamedTuple):
     pieces: tuple[Piece, ...]
     of_musa: bool
     """Whether anything in it is of Moore Threads or MUSA."""
+    people: tuple[Redaction, ...]
+    """Whose names are to be redacted."""
 
 
 def read(texts: Sequence[tuple[str, bytes]]) -> Transcript:
@@ -141,7 +145,7 @@ def read(texts: Sequence[tuple[str, bytes]]) -> Transcript:
     answers = tables(pieces)
     answers["files"][LINES] = json.dumps(_telling(lines))
     system = Recording.of_answers(answers, closed=False, called="transcript")
-    return Transcript(system, _shown(pieces), _is_of_musa(lines))
+    return Transcript(system, _shown(pieces), _is_of_musa(lines), people(lines))
 
 
 def _is_of_musa(lines: Sequence[Line]) -> bool:
@@ -181,7 +185,7 @@ def _telling(lines: Sequence[Line]) -> list[MessageLine]:
     told: dict[tuple[str, bool], MessageLine] = {}
     before: list[str] = []
     for line in lines:
-        text = line.text.strip()
+        text = line.text.strip(" \t|")
         if not text:
             continue
         key = (text, line.at in inside)

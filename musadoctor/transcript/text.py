@@ -40,10 +40,28 @@ _ESCAPES = re.compile(
     """,
     re.VERBOSE,
 )
-_INVISIBLE = (*range(9), 11, 12, *range(14, 32), 0x7F, 0x200B, 0x200E, 0x200F, 0xFEFF)
+_INVISIBLE = (
+    *(*range(9), 11, 12, *range(14, 32), *range(0x7F, 0xA0), 0x200B, 0x200E, 0x200F, 0xFEFF),
+    *(*range(0x2028, 0x202F), *range(0x2066, 0x206A)),  # ends of lines, and turns of the writing
+)
 _NOISE = str.maketrans(
     dict.fromkeys(_INVISIBLE, "")
     | {0xA0: " ", 0x3000: " ", 0xFF1A: ":", 0xFF1D: "=", 0xFF0C: ",", 0xFF08: "(", 0xFF09: ")"}
+)
+_LOADER = (
+    (re.compile(": ?无法打开共享对象文件"), ": cannot open shared object file"),
+    (re.compile(": ?未定义的?符号"), ": undefined symbol"),
+    (re.compile(": ?文件(?:过|太)短"), ": file too short"),
+    (re.compile(": ?无效的? ?ELF ?(?:文件)?头"), ": invalid ELF header"),
+)
+"""What the loader says in a Chinese locale, and in the words that everything looks for."""
+_ENTITIES = {
+    "&lt;": "<", "&gt;": ">", "&quot;": '"', "&#34;": '"', "&#39;": "'", "&apos;": "'",
+    "&nbsp;": " ", "&#160;": " ", "&amp;": "&",
+}  # fmt: skip
+_TAG = re.compile(
+    r"(?i)</?(?:br|pre|code|p|div|span|details|summary|table|tbody|thead|tr|t[dh]|[ou]l|li|b|em"
+    r"|strong)(?:[ ][^<>\n]{0,200})?[ ]?/?>"
 )
 _QUOTE = re.compile(r"[ \t]{0,8}(?:>[ \t]?){1,9}")
 _LIST = re.compile(r"[ \t]{0,12}(?:[-*+\u2022]|\d{1,2}[.)])[ \t]+(?=\S)")
@@ -74,6 +92,8 @@ class Line(NamedTuple):
     at: int
     """The number that it would have if all texts were one."""
     text: str
+    prompt: str = ""
+    """Of a shell, which stood before the text."""
 
     @property
     def prefix(self) -> str:
@@ -96,7 +116,7 @@ def lines_of(data: bytes, name: str, after: int = 0) -> list[Line]:
     raw = list(_parts(plain, _spans(plain)))
     encoding = _encoding(b"\n".join(part for _, part in raw))
     return [
-        Line(name, number, after + number, _bare(part.decode(encoding, "replace")))
+        Line(name, number, after + number, *_bare(part.decode(encoding, "replace")))
         for number, part in raw
     ]
 
@@ -147,12 +167,16 @@ def _spans(data: bytes) -> list[tuple[int, int]]:
     """The parts that are looked at, from and to which byte."""
     if len(data) <= WHOLE:
         return [(0, len(data))]
-    hits = {hit for word in _WORDS for hit in (*_first(data, word), *_last(data, word))}
+    hits = {
+        _line_begin(data, hit)
+        for word in _WORDS
+        for hit in (*_first(data, word), *_last(data, word))
+    }
     spans: list[tuple[int, int]] = []
     done = 0
-    for hit in sorted(hits):
-        begin = max(done, _line_begin(data, hit))
-        end = hit
+    for line in sorted(hits):
+        begin = max(done, line)
+        end = line
         for _ in range(NEAR):
             end = _line_end(data, end) + 1
         end = min(end, len(data))
@@ -220,11 +244,21 @@ def _parts(data: bytes, spans: list[tuple[int, int]]) -> Iterator[tuple[int, byt
                 yield number + offset, line[start : start + LONGEST_LINE]
 
 
-def _bare(line: str) -> str:
-    """A line without what a terminal, Markdown or a shell put around it."""
+def _bare(line: str) -> tuple[str, str]:
+    """A line without what a terminal, HTML, Markdown or a shell put around it; and the prompt."""
     if not (line.isascii() and line.isprintable()):
         line = _ESCAPES.sub("", line).translate(_NOISE)
-    for pattern in (_QUOTE, _LIST, _RANK, _PROMPT):
+        for pattern, words in _LOADER:
+            line = pattern.sub(words, line)
+    if "<" in line:
+        line = _TAG.sub(" ", line)
+    if "&" in line:
+        for entity, character in _ENTITIES.items():
+            line = line.replace(entity, character)
+    for pattern in (_QUOTE, _LIST, _RANK):
         if found := pattern.match(line):
             line = line[found.end() :]
-    return line.rstrip()
+    prompt = _PROMPT.match(line)
+    if prompt:
+        line = line[prompt.end() :]
+    return line.rstrip(), prompt[0] if prompt else ""
