@@ -30,6 +30,10 @@ GENERATED = "<!-- Written by docs/build.py; edit the source instead. -->\n"
 sys.path.insert(0, str(ROOT / "tests"))
 PICTURES = {"broken": "cuda-torch", "healthy": "s5000-4.3.5"}
 """The recorded hosts of the pictures, by the pictures' names."""
+ISSUE = ROOT / "tests" / "transcripts" / "032-sdk-4.2-s80-no-mccl.txt"
+"""The public report of the page on triage."""
+ASSUMED = "musa=2.9.1.post1+musa5.2.0"
+"""The host of the guard's output in the tests, which its page shows."""
 GIVEN = {
     "requirements": ("What dependency files ask for, which the guard reads.", facts.Requirements),
     "resolution": ("What a resolver would do, asked with `--deep`.", facts.Resolution),
@@ -57,6 +61,11 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield DOCS / "facts.md", fact_page()
     readme = ROOT / "README.md"
     yield readme, with_help(readme.read_text(encoding="utf-8"))
+    guard = (ROOT / "tests" / "outputs" / "guard.txt").read_text(encoding="utf-8").strip()
+    shown = f"```text\n$ musadoctor guard --assume {ASSUMED} requirements.txt\n{guard}\n```"
+    page_on_guard = (DOCS / "guard.md").read_text(encoding="utf-8")
+    yield DOCS / "guard.md", between(page_on_guard, "answer", shown)
+    yield DOCS / "triage.md", with_example((DOCS / "triage.md").read_text(encoding="utf-8"))
     for name, case in PICTURES.items():
         yield DOCS / "pictures" / f"{name}.svg", picture(case)
 
@@ -128,9 +137,25 @@ def plain(text: str) -> str:
 
 def with_help(text: str) -> str:
     """The README with the program's own words between its markers."""
-    shown = program(["--help"], width=90)
-    block = f"<!-- help -->\n```text\n{shown.strip()}\n```\n<!-- /help -->"
-    return re.sub(r"<!-- help -->.*?<!-- /help -->", lambda _: block, text, flags=re.DOTALL)
+    return between(text, "help", f"```text\n{program(['--help'], width=90).strip()}\n```")
+
+
+def with_example(text: str) -> str:
+    """The page on triage with a public report and what is said to it."""
+    issue = ISSUE.read_text(encoding="utf-8").strip()
+    shown = program(["triage", str(ISSUE.relative_to(ROOT))], width=100)
+    shown = re.sub(r", \d+\.\d s\b", ", 0.1 s", shown).replace(
+        str(ISSUE.relative_to(ROOT)), "issue.md"
+    )
+    text = between(text, "issue", f"````markdown\n{issue}\n````")
+    return between(text, "answer", f"```text\n$ musadoctor triage issue.md\n{shown.strip()}\n```")
+
+
+def between(text: str, name: str, block: str) -> str:
+    """A text with a block between the two markers of a name."""
+    marks = f"<!-- {name} -->", f"<!-- /{name} -->"
+    found = re.compile(".*?".join(marks), re.DOTALL)
+    return found.sub(lambda _: f"{marks[0]}\n{block}\n{marks[1]}", text)
 
 
 def program(arguments: list[str], *, width: int) -> str:

@@ -16,13 +16,13 @@ them that it can judge::
             yield Finding(f"no MUSA Toolkit: {toolkits}", fix=Fix("Install one"))
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from typing import Literal, NamedTuple, cast
 
 from musadoctor import facts
 from musadoctor.facts import *  # noqa: F403 - the facts are part of this module's contract
-from musadoctor.facts import Absent, Unknown
+from musadoctor.facts import Absent, Messages, Unknown
 from musadoctor.versions import (
     ComponentVersion,
     DriverApiVersion,
@@ -84,6 +84,9 @@ class Fix(NamedTuple):
     instead: str | None = None
     """Of a line in a dependency file: what may stand in its place, empty to leave it out, ``None``
     where nothing should be changed without thought."""
+    counterpart: str = ""
+    """Of a package that is left out, what Moore Threads' own package index has for it, by its name
+    there."""
 
 
 class Finding(NamedTuple):
@@ -101,6 +104,12 @@ Judgement = Iterator[Finding | Unknown | Absent]
 Nothing means that all is well."""
 
 
+Said = Callable[[str, Messages, Mapping[str, object]], Judgement]
+"""Gets the check's id, the telling lines and :data:`SAID_NEEDS`."""
+SAID_NEEDS = ("messages", "gpus")
+"""The facts that a check with ``said`` waits for beside its own."""
+
+
 class Check(NamedTuple):
     """A question about facts, with its documentation."""
 
@@ -116,6 +125,9 @@ class Check(NamedTuple):
     """Former ids, still understood by ``--select`` and ``--ignore``."""
     needs: dict[str, tuple[type, ...]]
     """Per fact the states that the check can judge, after the function's signature."""
+    said: "Said | None" = None
+    """Asked where there is a transcript and the facts do not show the fault: whether an error text
+    in it does."""
 
     @property
     def family(self) -> str:
@@ -138,6 +150,7 @@ def check(
     severity: Severity,
     follows_from: Layer | None = None,
     aliases: tuple[str, ...] = (),
+    said: Said | None = None,
 ) -> Callable[[Callable[..., Judgement]], Check]:
     """Make a check of a function; see the module's docstring.
 
@@ -162,6 +175,6 @@ def check(
                     f"{id}: the parameter {name!r} is not annotated with types of facts"
                     " (a module of checks has no `from __future__ import annotations`)"
                 )
-        return Check(id, layer, severity, follows_from, function, aliases, needs)
+        return Check(id, layer, severity, follows_from, function, aliases, needs, said)
 
     return decorate

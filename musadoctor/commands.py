@@ -171,9 +171,10 @@ def pip_plan(own: str, python: str, arguments: tuple[str, ...], constraints: str
 def poetry_environment(program: str, project: str) -> Command:
     """The folder of the environment that poetry would install into; nothing where it has none."""
     where = ("--directory", project) if project else ()
-    return _tool(program, *where, "--no-interaction", "env", "info", "--path")
+    command = _tool(program, *where, "--no-interaction", "env", "info", "--path")
+    return command._replace(seconds=PYTHON_SECONDS)
 
 
 def pipenv_environment(program: str) -> Command:
     """The folder of the environment that pipenv would install into; nothing where it has none."""
-    return _tool(program, "--venv")
+    return _tool(program, "--venv")._replace(seconds=PYTHON_SECONDS)

@@ -28,6 +28,8 @@ class Options(NamedTuple):
     redact: bool = True
     recording: str = ""
     """Of a recording: what it is called and when it was taken."""
+    transcript: str = ""
+    """Of a transcript: what it is called."""
 
 
 def examine(
@@ -71,7 +73,7 @@ def examine(
             kind=_kind(diagnosis.facts["container"], options),
             host=_host_name(asked),
             python=str(python) if isinstance(python, Python) else None,
-            note=options.recording,
+            note=options.recording or options.transcript,
         ),
         results=(*diagnosis.results, *ignored, *unloaded(loaded.failures)),
         facts={name: encode(fact) for name, fact in diagnosis.facts.items()},
@@ -98,6 +100,8 @@ def redaction(system: System) -> Redaction:
 def _kind(container: object, options: Options) -> str:
     if options.recording:
         return "recording"
+    if options.transcript:
+        return "transcript"
     return "container" if isinstance(container, Container) else "host"
 
 

@@ -5,13 +5,15 @@ import time
 import traceback
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from queue import Empty, SimpleQueue
-from typing import NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
-from musadoctor.api import SEVERITIES, Check, Finding, Fix, Layer
+from musadoctor.api import SAID_NEEDS, SEVERITIES, Check, Finding, Fix, Layer, Messages
 from musadoctor.facts.base import Absent, Unknown
-from musadoctor.probes import PROBES, Probe
 from musadoctor.report import Bug, Evidence, Result, Status
-from musadoctor.system import System
+
+if TYPE_CHECKING:
+    from musadoctor.probes import Probe
+    from musadoctor.system import System
 
 GRACE = 1.0
 """Seconds past the deadline in which a program that had to be killed may still die."""
@@ -55,28 +57,33 @@ class _Answer(NamedTuple):
 
 
 def diagnose(
-    system: System,
+    system: "System",
     checks: Sequence[Check],
     *,
     seconds: float,
     progress: Progress | None = None,
     facts: Sequence[str] = (),
-    probes: Mapping[str, Probe] = PROBES,
+    probes: "Mapping[str, Probe] | None" = None,
 ) -> Diagnosis:
     """Run ``checks`` on a machine within ``seconds`` and :data:`GRACE`.
 
     Only the facts that the checks name, and those of ``facts``, are found out, each in a thread of
     its own. A fact that is late is ``Unknown``; neither a probe nor a check can end the run.
+    ``probes`` are all of ours where they are not given.
     """
+    if probes is None:
+        from musadoctor.probes import PROBES  # noqa: PLC0415 - the guard asks none
+
+        probes = PROBES
     progress = progress or Silent()
-    needed = {*facts, *(name for check in checks for name in check.needs)}
+    needed = {*facts, *(name for check in checks for name in _wanted(check))}
     known: dict[str, object] = {
         name: Unknown(f"this musadoctor has no fact {name!r}") for name in needed - probes.keys()
     }
     wanted = {name: probe for name, probe in probes.items() if name in needed}
     bugs: list[Bug] = []
     results: list[Result] = []
-    undecided = [(check, set(check.needs) - known.keys()) for check in sorted(checks, key=_order)]
+    undecided = [(check, _wanted(check) - known.keys()) for check in sorted(checks, key=_order)]
     shown = -1
 
     def decide(found: str = "") -> None:
@@ -103,7 +110,7 @@ def diagnose(
 
 
 def _answers(
-    system: System, wanted: Mapping[str, Probe], seconds: float, progress: Progress
+    system: "System", wanted: "Mapping[str, Probe]", seconds: float, progress: Progress
 ) -> Iterator[_Answer]:
     """Run the probes side by side; their answers as they come, at last of those that are late."""
     begun = time.monotonic()
@@ -130,7 +137,7 @@ def _answers(
         yield answer
 
 
-def _probe(name: str, probe: Probe, system: System, answers: "SimpleQueue[_Answer]") -> None:
+def _probe(name: str, probe: "Probe", system: "System", answers: "SimpleQueue[_Answer]") -> None:
     try:
         answers.put(_Answer(name, probe(system), ""))
     except Exception as error:  # noqa: BLE001 - whatever it is, the run goes on
@@ -152,7 +159,29 @@ def _show(progress: Progress, results: list[Result], bound: int, shown: int) -> 
     return max(shown, bound - 1)
 
 
+def _wanted(check: Check) -> set[str]:
+    return {*check.needs, *(SAID_NEEDS if check.said else ())}
+
+
 def judge(check: Check, facts: Mapping[str, object]) -> Result:
+    """Let one check judge by the facts, and where they show no fault by what a transcript says."""
+    result = _by_facts(check, facts)
+    if check.said and result.status != "failed" and not result.traceback:
+        messages = facts.get("messages")
+        if isinstance(messages, Messages):
+            found: list[Finding] = []
+            try:
+                for said in check.said(check.id, messages, facts):
+                    _see_to_form(said)
+                    found += [said] if isinstance(said, Finding) else []
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - a check never ends the run
+                return _died(check, error, found)
+            if found:
+                return result._replace(status="failed", findings=tuple(found), reason="")
+    return result
+
+
+def _by_facts(check: Check, facts: Mapping[str, object]) -> Result:
     """Let one check judge, where the facts are in states that it accepts."""
     begun = time.perf_counter()
     given = {name: facts[name] for name in check.needs}
@@ -173,17 +202,7 @@ def judge(check: Check, facts: Mapping[str, object]) -> Result:
             else:
                 reasons["unknown" if isinstance(said, Unknown) else "skipped"].append(said.reason)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a check never ends the run
-        whose = (
-            "a bug in musadoctor" if _is_ours(check) else f"a bug in {check.function.__module__}"
-        )
-        return Result(
-            check,
-            "failed" if findings else "unknown",
-            tuple(findings),
-            reason=f"{whose}: the check itself failed with {_named(error)}",
-            traceback=traceback.format_exc(),
-            seconds=time.perf_counter() - begun,
-        )
+        return _died(check, error, findings)._replace(seconds=time.perf_counter() - begun)
     seconds = time.perf_counter() - begun
     if findings:
         return Result(check, "failed", tuple(findings), seconds=seconds)
@@ -196,6 +215,18 @@ def judge(check: Check, facts: Mapping[str, object]) -> Result:
         return _not_judged(check, given.values())
     evidence = tuple(Evidence(name, str(fact)) for name, fact in given.items())
     return Result(check, "passed", evidence=evidence, seconds=seconds)
+
+
+def _died(check: Check, error: BaseException, findings: Sequence[Finding]) -> Result:
+    """What comes of a check that raised; for an ``except`` block."""
+    whose = "a bug in musadoctor" if _is_ours(check) else f"a bug in {check.function.__module__}"
+    return Result(
+        check,
+        "failed" if findings else "unknown",
+        tuple(findings),
+        reason=f"{whose}: the check itself failed with {_named(error)}",
+        traceback=traceback.format_exc(),
+    )
 
 
 def _see_to_form(said: object) -> None:

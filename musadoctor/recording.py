@@ -173,15 +173,23 @@ class Recording:
         self.taken = taken if isinstance(taken, str) else "on an unknown day"
         self.verify = _object(data.get("verify"))
         # A host that was written by hand says all that is there.
+        self._called = "recording"
         self._closed = data.get("unlisted") == "not there"
         self._answers = _decode_all(answers, name)
 
     @classmethod
-    def of_answers(cls, tables: Mapping[str, Mapping[str, object]], *, closed: bool) -> "Recording":
+    def of_answers(
+        cls,
+        tables: Mapping[str, Mapping[str, object]],
+        *,
+        closed: bool,
+        called: str = "recording",
+    ) -> "Recording":
         """A machine that gives these answers; ``closed`` means that all else is not there."""
         recording = cls.__new__(cls)
         recording.taken = ""
         recording.verify = None
+        recording._called = called  # noqa: SLF001
         recording._closed = closed  # noqa: SLF001 - its own
         recording._answers = {  # noqa: SLF001
             (kind, subject): cast("Answer", answer)
@@ -196,7 +204,7 @@ class Recording:
         except KeyError:
             if self._closed:
                 return absent
-            return Failure(UNRECORDED, f"{subject or kind}: not in this recording")
+            return Failure(UNRECORDED, f"{subject or kind}: not in this {self._called}")
 
     def run(self, command: Command) -> Ran:
         missing = Ran("not there", note=f"no {command.program}")

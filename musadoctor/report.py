@@ -1,11 +1,13 @@
 """What came of a diagnosis: a status for each check, the causes in order, a verdict."""
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
 from musadoctor.api import SEVERITIES, Check, Finding, Severity
 from musadoctor.facts.base import Absent, Unknown
-from musadoctor.redact import Redaction
+
+if TYPE_CHECKING:
+    from musadoctor.redact import Redaction
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 Status = Literal["passed", "failed", "skipped", "unknown"]
@@ -49,13 +51,34 @@ class Vantage(NamedTuple):
     """From where the report looks."""
 
     kind: str
-    """``host``, ``container``, ``recording``."""
+    """``host``, ``container``, ``recording``, ``transcript``."""
     host: str | None
     """The machine's name, ``None`` where redacted."""
     python: str | None
     """The examined interpreter, and why that one."""
     note: str = ""
     """Of a recording: its file and day."""
+
+
+class Question(NamedTuple):
+    """What a reporter can be asked for, and what it would decide."""
+
+    command: str
+    undecided: tuple[str, ...]
+    """Ids of checks, the most basic first."""
+
+
+class Reading(NamedTuple):
+    """What a report on a transcript says of the transcript."""
+
+    recognised: tuple[str, ...]
+    """``lines 4-30: mthreads-gmi table``."""
+    not_shown: tuple[str, ...]
+    """What of the machine is not in the text, or not to be recognised there."""
+    ask: tuple[Question, ...]
+    """The most telling first."""
+    summary: str
+    """One sentence: what to make of it."""
 
 
 class Report(NamedTuple):
@@ -67,6 +90,8 @@ class Report(NamedTuple):
     """Every fact that was asked for, as :func:`encode` has it."""
     bugs: tuple[Bug, ...]
     seconds: float
+    reading: Reading | None = None
+    """Of a transcript."""
 
     @property
     def causes(self) -> tuple[Result, ...]:
@@ -88,19 +113,18 @@ class Report(NamedTuple):
         severities = {r.check.severity for r in self.results if r.status == "failed"}
         if "error" in severities:
             return "broken"
-        if self.incomplete or self.bugs:
+        # A text shows a part of a machine, whatever was asked of it.
+        if self.incomplete or self.bugs or (self.reading and "warning" not in severities):
             return "unknown"
         return "degraded" if "warning" in severities else "healthy"
 
 
-def rank(result: Result) -> tuple[bool, int, int, bool, str]:
-    """Errors first; then the lowest broken layer, the severity, symptoms last, a stable order."""
+def rank(result: Result) -> tuple[int, int, bool, str]:
+    """Errors, then warnings, then notes; of each the lowest layer first, symptoms last."""
     check = result.check
-    weight = SEVERITIES.index(check.severity)
     return (
-        check.severity != "error",
+        SEVERITIES.index(check.severity),
         int(check.layer),
-        weight,
         check.follows_from is not None,
         check.id,
     )
@@ -139,7 +163,7 @@ def encode(value: object) -> JSON:
     return str(value)
 
 
-def redacted(report: Report, redaction: Redaction) -> Report:
+def redacted(report: Report, redaction: "Redaction") -> Report:
     """The same report without private data in anything that it shows."""
     text = redaction.text
     results = tuple(
@@ -172,4 +196,6 @@ def redacted(report: Report, redaction: Redaction) -> Report:
         results=results,
         facts=redaction.value(report.facts),
         bugs=tuple(bug._replace(traceback=text(bug.traceback)) for bug in report.bugs),
+        reading=report.reading
+        and report.reading._replace(recognised=tuple(map(text, report.reading.recognised))),
     )

@@ -11,6 +11,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from musadoctor.printable import printable
 from musadoctor.system import Ran
@@ -97,9 +98,9 @@ def run(
     kept: dict[int, bytearray] = {stream: bytearray() for stream in streams}
     seen, stopped = 0, "interrupted"
     try:
-        most = FLOOD if keeps else room
+        bounds = _Bounds(FLOOD if keeps else room, begun + limit, writes, cancelled)
         listeners = dict.fromkeys(pipe[:1], heard) if heard else {}
-        seen, stopped = _collect(process, kept, most, begun + limit, cancelled, listeners, writes)
+        seen, stopped = _collect(process, kept, bounds, listeners)
     finally:
         stuck = _end_session(process, asked=bool(stopped))
         process.stdout.close()
@@ -141,8 +142,10 @@ def stand_by(argv: Sequence[str], changes: Mapping[str, str]) -> int | str:
         for process in started:
             process.send_signal(number)
 
-    # A handler, not SIG_IGN, for that the program would inherit.
-    handlers = {signal.SIGINT: lambda *_: None, signal.SIGTERM: pass_on, signal.SIGHUP: pass_on}
+    def leave_it(_number: int, _frame: object) -> None:
+        """Not SIG_IGN, for that the program would inherit."""
+
+    handlers = {signal.SIGINT: leave_it, signal.SIGTERM: pass_on, signal.SIGHUP: pass_on}
     ignored = {number for number in handlers if signal.getsignal(number) == signal.SIG_IGN}
     before = {
         number: signal.signal(number, handler)
@@ -167,24 +170,31 @@ def _close(descriptors: Sequence[int]) -> None:
         os.close(descriptor)
 
 
+class _Bounds(NamedTuple):
+    """What ends a program that does not end itself."""
+
+    kept: int
+    """Bytes of each stream; what is beyond them is counted only."""
+    end: float
+    writes: int
+    cancelled: threading.Event
+
+
 def _collect(
     process: "subprocess.Popen[bytes]",
     kept: Mapping[int, bytearray],
-    most: int,
-    end: float,
-    cancelled: threading.Event,
+    bounds: _Bounds,
     listeners: Mapping[int, Callable[[bytes], None]],
-    writes: int,
 ) -> tuple[int, str]:
     """Read until the program ends; how much there was, and why it has to be stopped, or ``""``."""
     seen = 0
-    count_at = time.monotonic()
+    end, count_at = bounds.end, time.monotonic()
     ended = False
     with selectors.PollSelector() as selector:
         for stream in kept:
             os.set_blocking(stream, False)
             selector.register(stream, selectors.EVENT_READ)
-        while not cancelled.is_set():
+        while not bounds.cancelled.is_set():
             if not ended and process.poll() is not None:
                 ended = True
                 end = time.monotonic() + DRAIN
@@ -197,24 +207,30 @@ def _collect(
             if ended and not ready:
                 return seen, ""
             for key, _ in ready:
-                before = len(kept[key.fd])
-                seen += _read(selector, key.fd, kept[key.fd], most)
-                if key.fd in listeners:
-                    listeners[key.fd](bytes(kept[key.fd][before:]))
+                heard = listeners.get(key.fd)
+                seen += _read(selector, key.fd, kept[key.fd], bounds.kept, heard)
             if seen > FLOOD:
                 return seen, "flooded"
-            if writes and time.monotonic() >= count_at:
+            if bounds.writes and time.monotonic() >= count_at:
                 count_at = time.monotonic() + DRAIN
-                if sum(map(_written, _alive(process))) > writes:
+                if sum(map(_written, _alive(process))) > bounds.writes:
                     return seen, "wrote"
     return seen, "cancelled"
 
 
-def _read(selector: selectors.BaseSelector, stream: int, kept: bytearray, most: int) -> int:
+def _read(
+    selector: selectors.BaseSelector,
+    stream: int,
+    kept: bytearray,
+    most: int,
+    heard: Callable[[bytes], None] | None,
+) -> int:
     chunk = os.read(stream, 1 << 16)
     if not chunk:
         selector.unregister(stream)
     kept += chunk[: max(0, most - len(kept))]
+    if heard and chunk:
+        heard(chunk)
     return len(chunk)
 
 

@@ -16,6 +16,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update", action="store_true", help="rewrite what is expected")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what waits for torch or for installers, so that it can run beside the rest."""
+    for item in items:
+        if {"torch_python", "lab"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker("beside")
+
+
 def _without(need: str, reason: str) -> NoReturn:
     """Skip, or fail where MUSADOCTOR_TEST_REQUIRE says that the need must be met."""
     if need in os.environ.get("MUSADOCTOR_TEST_REQUIRE", "").split(","):

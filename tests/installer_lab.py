@@ -5,11 +5,12 @@ import shutil
 import subprocess
 import sys
 import time
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from wheel_index import VENDORS, write_wheel
+from wheel_index import VENDORS, Wheel, write_wheel
 
 from musadoctor.facts.python import TorchBuild
 from musadoctor.guard.state import states
@@ -60,8 +61,8 @@ class Lab(NamedTuple):
         }
 
     def environment(self, target: Path, generation: str, pip: str) -> Path:
-        """A virtual environment with the vendor's stack and this pip, a copy of one made before."""
-        made = self.root / "environments" / f"{generation}-{pip}"
+        """A virtual environment with the vendor's stack, a copy of one made before, and this pip."""
+        made = self.root / "environments" / generation
         if not made.exists():
             uv = str(self.tools / "uv")
             wheels = sorted(map(str, self.wheels(generation).iterdir()))
@@ -71,10 +72,39 @@ class Lab(NamedTuple):
                 [uv, "pip", "install", "-q", "-p", str(made), *wheels],
             ):
                 subprocess.run(command, env=variables, check=True)
-            (site,) = made.glob("lib/python3*/site-packages")
-            shutil.copytree(self.pips[pip], site, dirs_exist_ok=True)
         shutil.copytree(made, target, symlinks=True)
+        (site,) = target.glob("lib/python3*/site-packages")
+        for package in self.pips[pip].glob("pip*"):
+            (site / package.name).symlink_to(package)
         return target / "bin" / "python"
+
+
+def unpacked(target: Path, generation: str, *more: Wheel) -> Path:
+    """An environment with the vendor's stack, made without any installer; its interpreter."""
+    site = target / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    site.mkdir(parents=True)
+    (target / "bin").mkdir()
+    base = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+    (target / "bin" / "python").symlink_to(base)
+    (target / "pyvenv.cfg").write_text(f"home = {os.path.dirname(base)}\n")
+    for wheel in (*VENDORS.get(generation, ()), *more):
+        with zipfile.ZipFile(write_wheel(target, wheel)) as archive:
+            archive.extractall(site)
+    return target / "bin" / "python"
+
+
+def own_prefix(target: Path, generation: str) -> Path:
+    """The same in an interpreter of its own, no virtual environment: as conda has it."""
+    python = unpacked(target, generation)
+    base = python.resolve()
+    (target / "pyvenv.cfg").unlink()
+    python.unlink()
+    shutil.copy(base, python)
+    (library,) = (target / "lib").iterdir()
+    for entry in Path(os.__file__).parent.iterdir():
+        if entry.name not in {"site-packages", "EXTERNALLY-MANAGED"}:
+            (library / entry.name).symlink_to(entry)
+    return python
 
 
 def make_lab(root: Path, url: str) -> Lab:

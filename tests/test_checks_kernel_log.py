@@ -7,6 +7,7 @@ from support import sample
 
 from musadoctor.api import (
     Absent,
+    Check,
     ChildFailure,
     KernelLog,
     KernelMessage,
@@ -98,6 +99,15 @@ def test_torch_fails_after_a_lockup(torch: TorchMusa, begin: str) -> None:
     assert said(check, torch_musa=torch, kernel_log=EMPTY) == ()
     assert said(check, torch_musa=torch, kernel_log=Absent("no driver")) == ()
     assert unknown(check, torch_musa=torch, kernel_log=Unknown("root's")) == "root's"
+
+
+@pytest.mark.parametrize(
+    "check", [family.gpu_lockup, family.gpu_lockup_stops_torch, family.gpu_reports_xid]
+)
+def test_a_part_of_a_log_clears_nothing(check: Check) -> None:
+    part = EMPTY._replace(excerpt=True)
+    torch = torch_musa(add="MUSA error: unknown error")
+    assert "left out" in str(unknown(check, torch_musa=torch, kernel_log=part))
 
 
 @pytest.mark.parametrize("torch", [torch_musa(), torch_musa(add="invalid device function")])

@@ -104,6 +104,51 @@ def test_a_pair_without_its_numbers() -> None:
     assert skips(check, kernel_driver=Absent("not loaded"))
 
 
+NOT_RUN = {"musa_info": Absent("no musaInfo"), "torch_musa": Absent("no torch_musa")}
+
+
+@pytest.mark.parametrize(
+    ("driver", "number", "what"),
+    [
+        ("2.5.0", "3.1.0", "older than 2.7.0, the oldest"),
+        ("2.7.0", "4.0.1", "older than 3.0.0, the oldest"),
+        ("3.3.1-server", "5.1.0", "older than 5.1.0, the oldest"),
+        ("3.0.0", "4.2.0", "older than 3.1.0, the oldest"),
+        ("3.1.0-rc4.2.0-server", "3.1.0", "of a later generation than 2.7.0, the newest"),
+        ("5.1.0-server", "4.3.1", "of a later generation than 3.3.1, the newest"),
+        ("3.3.3-server", "4.3.5", None),  # the same second number
+        ("3.3.5-server", "5.1.0", None),  # it carries a newer one
+        ("5.2.0", "4.3.6", None),  # known
+        ("5.2.0", "4.3.5", None),  # known to fail
+        ("5.1.0", "4.3.6", None),  # older, but carries a newer one
+        ("3.1.0", "4.1.0", None),  # newer, of the same generation
+        ("2.7.0", "3.1.0", None),
+    ],
+)
+def test_a_driver_of_another_time(driver: str, number: str, what: str | None) -> None:
+    check = family.driver_far_from_toolkit
+    given = {"kernel_driver": kernel_driver(driver), "toolkit": toolkit(number)}
+    found = finds(check, **given, **NOT_RUN)
+    source = f"kernel driver {driver} (/sys/module/mtgpu/version)"
+    assert found == ((f"{source} is {what} that is known with {toolkit(number)}",) if what else ())
+    assert finds(check, **given) == ()  # musaInfo lists devices
+
+
+def test_a_driver_of_another_time_that_works() -> None:
+    check = family.driver_far_from_toolkit
+    given = {"kernel_driver": kernel_driver("2.5.0"), "toolkit": toolkit("3.1.0")}
+    assert finds(check, **{**given, "musa_info": Absent("no musaInfo")}) == ()
+    not_available = {"torch_musa": WHOLE["torch_musa"]._replace(available=False)}  # type: ignore[attr-defined]
+    assert finds(check, **given, **{**NOT_RUN, **not_available}) != ()
+
+
+def test_a_toolkit_of_which_no_driver_is_known() -> None:
+    check = family.driver_far_from_toolkit
+    given = {**NOT_RUN, "kernel_driver": kernel_driver("5.1.0"), "toolkit": toolkit("2.0.0")}
+    assert cannot_tell(check, **given) == "no driver is known with Toolkit 2.0.0"
+    assert "unknown version" in cannot_tell(check, **{**given, "toolkit": versionless()})
+
+
 REFUSES = "error: 'system has unsupported display driver / musa driver combination'"
 
 

@@ -247,7 +247,6 @@ def test_numpy_of_which_nothing_is_known() -> None:
         ("py2-none-any", PYTHON, True),
         ("pp310-pypy310_pp73-linux_x86_64", PYTHON, True),
         ("cp38-abi3-linux_x86_64", PYTHON._replace(tag="pp310"), True),
-        ("", PYTHON, False),
     ],
 )
 def test_a_wheel_for_another_python(tag: str, python: object, *, fires: bool) -> None:

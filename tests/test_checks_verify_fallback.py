@@ -10,7 +10,7 @@ from musadoctor_checks.verify.fallback import (
     model_does_not_run,
     model_leaves_device,
     operator_falls_back,
-    operator_missing,
+    operators_not_on_device,
     required_operator_off_device,
 )
 
@@ -32,7 +32,7 @@ ALL = (
     model_does_not_run,
     model_leaves_device,
     operator_falls_back,
-    operator_missing,
+    operators_not_on_device,
 )
 
 
@@ -92,7 +92,7 @@ def test_tables() -> None:
             }
         )
     )
-    assert said(operator_missing, device_steps=given) == (
+    assert said(operators_not_on_device, device_steps=given) == (
         "musa:0: 4 of 3110 operators are missing: fft_rfft, bar_backward, sort.stable, _foo",
     )
     assert said(operator_falls_back, device_steps=given) == (

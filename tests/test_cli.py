@@ -326,9 +326,9 @@ def test_a_stream_that_is_closed_is_written_to_in_vain(
 
 def test_our_own_fault_is_said_to_be_ours(recordings: Path, tmp_path: Path) -> None:
     broken = (
-        "import musadoctor.cli, sys\n"
+        "import musadoctor.cli, musadoctor.doctor, sys\n"
         "def examine(*a): raise ZeroDivisionError('half-way')\n"
-        "musadoctor.cli.report.examine = examine\n"
+        "musadoctor.doctor.examine = examine\n"
         "musadoctor.cli.run()\n"
     )
     done = subprocess.run(
@@ -388,6 +388,10 @@ finally:
         (["--version"], {"typer", "rich", "json", "importlib.metadata", "musadoctor.cli"}),
         (["--json"], {"rich", "rich.console", "pydantic", "torch", "importlib.metadata", "dataclasses"}),
         ([], {"pydantic", "torch", "importlib.metadata"}),
+        (
+            ["guard", "--assume", "musa", "/dev/null"],
+            {"rich", "json", "yaml", "tomllib", "musadoctor.probes", "musadoctor.live", "dataclasses"},
+        ),
     ],
 )  # fmt: skip
 def test_what_a_start_loads(arguments: list[str], unwanted: set[str]) -> None:

@@ -238,7 +238,8 @@ EXPECTED = {
     # What the user names: the file to write, the recording to read.
     # And how it is ended, and standard streams that were closed.
     "musadoctor/cli/shared.py": {"output.resolve", "part.open", "part.unlink", "signal"},
-    "musadoctor/cli/__init__.py": {"os.open"},
+    "musadoctor/cli/__init__.py": {"importlib.import_module", "os.open"},
+    "musadoctor/cli/triage.py": {"os.open"},
     # The terminal's width, the signals that end a run, and the list of operators that is asked for.
     "musadoctor/cli/verifying.py": {"shutil", "signal"},
     "musadoctor/cli/verify.py": {"require_ops.read_text"},
@@ -248,6 +249,10 @@ EXPECTED = {
         *("importlib.import_module", "item.is_dir", "open()", "os.open", "os.path.isdir"),
         *("os.path.isfile", "os.path.islink", "os.path.realpath", "os.scandir", "os.stat"),
     },
+    "musadoctor/requirements/toml_text.py": {"importlib.import_module"},
+    # Of their own making: a shell's command, and what a resolver says.
+    "musadoctor/requirements/shell.py": {"Command()"},
+    "musadoctor/cli/guard.py": {"musadoctor.guard.deep.resolve"},
     # What holds the vendor's builds: for one command, and in an environment for good.
     "musadoctor/guard/intercept.py": {"open()", "tempfile"},
     "musadoctor/guard/protect.py": {

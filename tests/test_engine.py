@@ -16,6 +16,7 @@ from musadoctor.api import (
     Gpus,
     Judgement,
     Layer,
+    Messages,
     Severity,
     Unknown,
     check,
@@ -383,3 +384,23 @@ def outcome(
 )
 def test_causes_and_consequences(results: list[Result], expected: dict[str, str | None]) -> None:
     assert {r.check.id: r.caused_by for r in explain(results)} == expected
+
+
+def _finds_and_dies(id: str, told: Messages, facts: object) -> Iterator[Finding]:
+    yield Finding(f"{id}: {told}")
+    raise ZeroDivisionError("in a reader of texts")
+
+
+@pytest.mark.parametrize("machine", [MACHINE, Unknown("not shown")])
+def test_what_reads_texts_may_die_too(machine: object) -> None:
+    @check("reads-texts", layer=Layer.DRIVER, severity="error", said=_finds_and_dies)
+    def reads_texts(machine: MachineFact) -> Judgement:
+        """Reads."""
+        yield from ()
+
+    facts = {"machine": machine, "messages": Messages(()), "gpus": GPUS}
+    result = judge(reads_texts, facts)
+    assert result.status == "failed"
+    assert [finding.message for finding in result.findings] == ["reads-texts: 0 telling lines"]
+    assert result.reason.endswith("ZeroDivisionError: in a reader of texts")
+    assert "test_engine" in result.traceback

@@ -220,14 +220,17 @@ def test_a_line_falls_to_the_most_specific_check(requirement: str, check: str) -
         (entry("index", url="https://e.invalid/onnxruntime-cuda-12/pypi/simple/"), "cuda-index"),
         (entry("index", url="https://data.invalid/whl/torch-2.10.0+cu130.html"), "cuda-index"),
         (entry("index", url="https://flashinfer.ai/whl/"), "cuda-index"),
+        (entry("index", url="https://download.pytorch.org/whl/cu${CUDA}"), "cuda-index"),
+        (entry("index", url="https://download.pytorch.org/whl/${CUDA_TAG}"), "cuda-index"),
+        (entry("index", url="https://download.pytorch.org/whl/lts/1.8/torch_lts.html"),
+         "cuda-index"),
+        (entry("index", url="https://developer.download.nvidia.com/compute/redist"), "cuda-index"),
+        (entry("index", url="https://e.invalid/ipex-whl-stable-xpu"), "foreign-index"),
         (entry("index", url="pytorch-cuda", name="torch"), "cuda-index"),
         (entry("index", url="https://download.pytorch.org/whl/rocm6.3"), "foreign-index"),
         (entry("index", url="https://e.invalid/libtpu_releases.html"), "foreign-index"),
         (entry("index", url="https://download.pytorch.org/whl/cpu"), "cpu-index"),
         (entry("index", url="https://e.invalid/simple"), ""),
-        (entry("option", option="--torch-backend", specifier="cu126"), "cuda-index"),
-        (entry("option", option="--torch-backend", specifier="auto"), "cuda-index"),
-        (entry("option", option="UV_TORCH_BACKEND", specifier="cpu"), "cpu-index"),
         (entry("option", option="--pre"), ""),
         (entry("option", option="--config-settings", specifier="cmake.args=-DGGML_CUDA=on"),
          "cuda-build-flag"),
@@ -406,6 +409,19 @@ def test_a_marker_that_is_none() -> None:
     assert ids(line("numpy; windows")) == ["unparsable-line"]
 
 
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        f"torch=={'9' * 5000}",
+        f"torch; python_version >= '{'9' * 5000}'",
+        f"torch; {'(' * 4000}os_name == 'nt'",
+        "torch>=2,>=not",
+    ],
+)
+def test_what_no_parser_withstands_is_refused(requirement: str) -> None:
+    assert ids(line(requirement)) == ["unparsable-torch"]
+
+
 def test_a_constraint_is_judged_like_a_requirement() -> None:
     assert ids(line("torch==2.4.0", scope="constraint")) == ["torch-pin-mismatch"]
 
@@ -540,14 +556,29 @@ def test_includes_that_are_harmless_or_not_read() -> None:
         include("base.txt:1", "fine.txt"),
         include("base.txt:2", "gone.txt"),
         include("base.txt:3", "https://example.invalid/r.txt", "-c"),
+        include("base.txt:3", "https://example.invalid/r.txt", "-c")._replace(
+            kind="unreadable", reason="not fetched"
+        ),
         include("base.txt:4", "up.txt"),
     )
     said = [(check, f.where, f.message) for check, f in found(*entries, files=files)]
-    unread = "was not read, so nothing is known of what it asks for"
     assert said == [
-        ("include-unread", "base.txt:2", f"-r gone.txt {unread}"),
-        ("include-unread", "base.txt:3", f"-c https://example.invalid/r.txt {unread}"),
+        ("include-unread", "base.txt:3", "-c https://example.invalid/r.txt: not fetched"),
+        (
+            "include-unread",
+            "base.txt:2",
+            "-r gone.txt: not read, so nothing is known of what it asks for",
+        ),
     ]
+
+
+def test_an_included_address_that_may_concern_torch_is_refused() -> None:
+    remote = include("base.txt:1", "https://example.invalid/torch.txt")
+    failed = remote._replace(kind="unreadable", reason="not fetched")
+    assert ids(remote, failed) == ["unparsable-torch"]
+    circle = include("torch.txt:1", "torch.txt")
+    failed = circle._replace(kind="unreadable", reason="includes itself: torch.txt > torch.txt")
+    assert ids(circle, failed) == ["include-unread"]
 
 
 def test_files_that_include_each_other() -> None:

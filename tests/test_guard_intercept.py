@@ -3,15 +3,17 @@
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from installer_lab import STACK, Lab, stack, system_of, vendors
+from installer_lab import STACK, Lab, own_prefix, stack, system_of, vendors
 
 from musadoctor.guard import intercept
 from musadoctor.guard.intercept import Decision, Outcome, decide
+from musadoctor.guard.protect import Plan, Protection, apply, plan, status
 
 PIPS = ("newest", "oldest")
 REPLACED = (
@@ -86,6 +88,22 @@ def unguarded(*argv: str) -> int:
     return subprocess.run(argv, check=False, capture_output=True).returncode
 
 
+@contextmanager
+def harmed(lab: Lab, place: Path, version: str, argv: Sequence[str]) -> Iterator[None]:
+    """Meanwhile the same command harms the same stack elsewhere, where nothing guards it."""
+    folder = place / "elsewhere"
+    folder.mkdir()
+    for file in place.glob("*.t*"):
+        shutil.copy(file, folder)
+    env = prepared(lab, folder, pip=version)
+    own = [word.replace(f"{place}/.venv", f"{folder}/.venv") for word in argv]
+    quiet = subprocess.DEVNULL
+    with subprocess.Popen(own, cwd=folder, stdout=quiet, stderr=quiet) as process:
+        yield
+    assert process.returncode == 0
+    assert not env.is_whole()
+
+
 def held_in(python: Path) -> Decision:
     """To run with the stack held, whatever the checks say of it."""
     decision = decide(pip(python, "filelock"), system_of)
@@ -103,17 +121,15 @@ def test_what_pip_replaces_is_kept(
 ) -> None:
     env = prepared(lab, place, pip=version)
     argv = pip(env.python, *arguments)
-    unknown = arguments[0].endswith("by-somebody")
-    assert (decide(argv, system_of).verdict == "run") == unknown
+    with harmed(lab, place, version, argv):
+        unknown = arguments[0].endswith("by-somebody")
+        assert (decide(argv, system_of).verdict == "run") == unknown
 
-    # What no table knows is held by the constraints: pip ends with an error, or does without.
-    outcome = intercept.run(held_in(env.python), argv, system_of)
-    assert not outcome.sentence
-    assert (outcome.code == 1) == (arguments[0] not in {"-U", "--force-reinstall", "-I"})
-    assert env.is_whole()
-
-    assert unguarded(*argv) == 0
-    assert not env.is_whole()
+        # What no table knows is held by the constraints: pip ends with an error, or without torch.
+        outcome = intercept.run(held_in(env.python), argv, system_of)
+        assert not outcome.sentence
+        assert (outcome.code == 1) == (arguments[0] not in {"-U", "--force-reinstall", "-I"})
+        assert env.is_whole()
 
 
 @pytest.mark.parametrize("version", PIPS)
@@ -129,14 +145,13 @@ def test_what_pip_keeps_is_installed(lab: Lab, place: Path, version: str) -> Non
 def test_what_uv_replaces_is_kept(lab: Lab, place: Path, arguments: Sequence[str]) -> None:
     env = prepared(lab, place)
     argv = ("uv", "pip", "install", "-q", *arguments)
-    assert (decide(argv, system_of).verdict == "run") == (arguments[0] == "-U")
-    outcome = intercept.run(held_in(env.python), argv, system_of)
-    assert not outcome.sentence
-    assert (outcome.code == 1) == (arguments[0][0] != "-")
-    assert env.is_whole()
-
-    assert unguarded(*argv) == 0
-    assert not env.is_whole()
+    with harmed(lab, place, "newest", argv):
+        guarded(*argv)
+        assert env.is_whole()
+        outcome = intercept.run(held_in(env.python), argv, system_of)
+        assert not outcome.sentence
+        assert (outcome.code == 1) == (arguments[0][0] != "-")
+        assert env.is_whole()
 
 
 def test_what_uv_keeps_is_installed(lab: Lab, place: Path) -> None:
@@ -174,11 +189,9 @@ def test_what_a_lock_replaces_is_refused(lab: Lab, place: Path, argv: Sequence[s
     env = prepared(lab, place)
     project(place, lab.url)
     (place / "requirements.txt").write_text("accelerate==1.1.0\nfilelock\n")
-    assert guarded(*argv)[1].code == 1
-    assert env.is_whole()
-
-    assert unguarded(*argv) == 0
-    assert not env.is_whole()
+    with harmed(lab, place, "newest", argv):
+        assert guarded(*argv)[1].code == 1
+        assert env.is_whole()
 
 
 SAFE = ["--inexact", *(f"--no-install-package={name}" for name in STACK)]
@@ -195,14 +208,13 @@ def test_what_leaves_the_environment_alone_is_let_through(lab: Lab, place: Path)
         ["uv", "add", "-q", "--no-sync", "peft"],
         ["uv", "pip", "list", "-q"],
         ["poetry", "install", "-q", "--only-root"],
-        ["poetry", "check", "-q"],
         pip(env.python, "--dry-run", "vllm"),
     ):
         decision, outcome = guarded(*argv)
         assert (decision.verdict, outcome) == ("run", Outcome(0)), argv
     assert env.is_whole()
     # The advice of a refusal passes.
-    for argv in (["poetry", "add", "peft"], ["poetry", "update"], ["uv", "remove", "accelerate"]):
+    for argv in (["poetry", "add", "peft"], ["uv", "remove", "accelerate"]):
         assert decide(argv, system_of).verdict == "refuse"
     refused = decide(("uv", "sync"), system_of)
     assert refused.commands == (f"musadoctor guard -- uv sync {' '.join(SAFE)}",)
@@ -228,20 +240,23 @@ def test_a_build_without_a_label_is_held_too(lab: Lab, place: Path, source: str)
 
 
 @pytest.mark.parametrize(
-    "arguments", [["torch==2.9.1"], ["-I", "accelerate"], ["torchvision==0.24.1"]], ids=" ".join
+    ("tool", "arguments"),
+    [
+        ("pip", ["-I", "accelerate"]),
+        ("pip", ["torchvision==0.24.1"]),
+        ("uv", ["--reinstall", "accelerate"]),
+    ],
 )
-@pytest.mark.parametrize("tool", ["pip", "uv"])
 def test_what_was_harmed_is_told_and_comes_back(
-    lab: Lab, place: Path, arguments: list[str], tool: str
+    lab: Lab, place: Path, tool: str, arguments: list[str]
 ) -> None:
     env = prepared(lab, place)
     argv = pip(env.python, "--isolated", "--index-url", lab.url, *arguments)
     if tool == "uv":
-        arguments = ["--reinstall" if word == "-I" else word for word in arguments]
         argv = ("env", "-u", "UV_CONSTRAINT", "uv", "pip", "install", "-q", *arguments)
     decision = held_in(env.python)
     if tool == "uv":
-        shutil.rmtree(next(place.glob(".venv/lib/*/site-packages/pip")))
+        next(place.glob(".venv/lib/*/site-packages/pip")).unlink()
     outcome = intercept.run(decision, argv, system_of)
     assert outcome.code == 1
     assert "torch is the vendor's no more: torch 2." in outcome.sentence
@@ -250,3 +265,58 @@ def test_what_was_harmed_is_told_and_comes_back(
     for command in outcome.commands:
         subprocess.run(["sh", "-c", command], check=True, capture_output=True)
     assert env.is_whole()
+
+
+def protected(python: Path) -> None:
+    made = plan(system_of(str(python)))
+    assert isinstance(made, Plan)
+    apply(made)
+    found = status(system_of(str(python)))
+    assert isinstance(found, Protection)
+    assert found.whole
+
+
+@pytest.mark.parametrize("version", PIPS)
+def test_protection_holds_against_pip(lab: Lab, place: Path, version: str) -> None:
+    (place / "a place").mkdir()
+    env = prepared(lab, place / "a place", pip=version)
+    protected(env.python)
+    assert unguarded(*pip(env.python, "vllm")) == 1
+    assert unguarded(*pip(env.python, "--isolated", "-i", lab.url, "torch==2.9.1")) == 1
+    assert unguarded(*pip(env.python, "-U", "--upgrade-strategy", "eager", "accelerate")) == 0
+    # The guard's own constraints beside it.
+    assert guarded(*pip(env.python, "timm"))[1] == Outcome(0)
+    assert env.is_whole()
+
+
+def test_protection_holds_against_uv_beside_a_dot_venv(lab: Lab, place: Path) -> None:
+    env = prepared(lab, place)
+    protected(env.python)
+    (place / "below").mkdir()
+    for folder in (place, place / "below"):
+        os.chdir(folder)
+        assert unguarded("uv", "pip", "install", "vllm") == 1
+    assert unguarded("uv", "pip", "install", "-U", "accelerate") == 0
+    assert guarded("uv", "pip", "install", "-q", "timm")[1] == Outcome(0)
+    assert env.is_whole()
+
+
+def test_the_mark_stops_pip_and_uv(lab: Lab, place: Path) -> None:
+    """In an interpreter of its own, as conda and base images have it."""
+    python = own_prefix(place / "prefix", "tagged")
+    (site,) = (place / "prefix").glob("lib/python*/site-packages")
+    shutil.copytree(lab.pips["newest"], site, dirs_exist_ok=True)
+    before = stack(python)
+    protected(python)
+    words = "the vendor's build of torch for Moore Threads GPUs"
+    for argv in (
+        pip(python, "filelock"),
+        ("uv", "pip", "install", "-p", str(python), "filelock"),
+        (str(python), "-m", "pip", "uninstall", "-y", "torch"),
+    ):
+        done = subprocess.run(argv, check=False, capture_output=True, text=True)
+        assert done.returncode in {1, 2}
+        assert words in done.stderr
+    assert guarded(*pip(python, "--break-system-packages", "accelerate"))[1] == Outcome(0)
+    assert guarded(*pip(python, "--break-system-packages", "vllm"))[1].code == 1
+    assert stack(python) == before

@@ -18,7 +18,7 @@ CHECKS = {
     for check in load_requirements()
     if check.function.__module__.rpartition(".")[2] not in {"deep", "stack"}
 }
-SAYS_CUDA = re.compile(r"cu\d|cuda|-gpu")
+SAYS_CUDA = re.compile(r"cu\d|cu\[0-9|cuda|-gpu")
 WORST = {"error": "refuse", "warning": "warn"}
 
 each = pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.ecosystem}:{row.name}")

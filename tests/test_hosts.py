@@ -74,5 +74,7 @@ def test_every_check_fails_somewhere_and_passes_somewhere_else() -> None:
     statuses: dict[str, set[str]] = {}
     for report in reports:
         for result in report.results:
-            statuses.setdefault(result.check.id, set()).add(result.status)
+            # What only a transcript tells never passes: that it does not tell clears nothing.
+            if "messages" not in result.check.needs:
+                statuses.setdefault(result.check.id, set()).add(result.status)
     assert {id for id, seen in statuses.items() if "passed" not in seen} == set()

@@ -36,7 +36,7 @@ FIELDS = {
     "xid": {"code", "meaning"},
     "device_limit": {"subject", "below", "meaning", "instead"},
 }
-OPTIONAL = {"note", "instead"}
+OPTIONAL = {"note", "instead", "cause", "alone", "before"}
 
 
 def wheel(text: str) -> WheelVersion:
@@ -119,7 +119,7 @@ def _raw(row: object) -> Row:
     plain = {
         name: value.pattern if isinstance(value, re.Pattern) else value
         for name, value in fields.items()
-        if value != ""
+        if value not in {"", None}
     }
     return {**plain, **origin._asdict()}
 

@@ -118,6 +118,8 @@ def test_facts_as_json() -> None:
             }
         ],
         "source": "sysfs",
+        "by_name": False,
+        "counted": True,
     }
     boot = encode(machine)
     assert isinstance(boot, dict)
@@ -129,6 +131,7 @@ def test_facts_as_json() -> None:
     assert encode(Environment(variables, (), ())) == {
         "variables": variables,
         "path": [],
+        "partial": False,
         "library_path": [],
     }
 

@@ -1,7 +1,7 @@
 """Installers' command lines: pip's against pip's own parser, the others by their documentation."""
 
 import shlex
-from optparse import OptionParser
+from optparse import Option, OptionParser
 
 import pytest
 from hypothesis import example, given
@@ -20,8 +20,8 @@ def parsed(command: str) -> Install:
     return install
 
 
-def asked(command: str, **place: bool) -> list[Entry]:
-    return list(entries(parsed(command), "s.sh:3", command, **place))
+def asked(command: str, *, fresh: bool = False) -> list[Entry]:
+    return list(entries(parsed(command), "s.sh:3", command, fresh=fresh))
 
 
 def kinds(command: str) -> list[tuple[str, str]]:
@@ -300,10 +300,18 @@ def test_what_a_command_asks_for(command: str, expected: list[tuple[str, str]]) 
     assert not any("secret" in str(entry) for entry in asked(command))
 
 
+def test_a_channels_token_is_not_shown() -> None:
+    entries = asked("conda install -c https://u:p@a.invalid/t/secret/c x")
+    assert [entry.name for entry in entries] == ["x", "https://a.invalid/c"]
+    assert not any("secret" in str(entry) for entry in entries)
+
+
 def test_an_entry_has_the_flags_of_its_command() -> None:
     assert {
         entry.flags for entry in asked("pip install -U --no-deps torch -i https://a.invalid")
     } == {("--upgrade", "--no-deps")}
+    (entry,) = asked("uv pip install -U torch")  # uv upgrades what is depended on, too
+    assert entry.flags == ("--upgrade", "--upgrade-strategy=eager")
     (entry,) = asked("pip install --prefix=/p torch")
     assert entry.flags == ("--prefix",)
     (entry,) = asked("conda install -n base pytorch --no-deps")
@@ -393,6 +401,12 @@ def test_a_variable_may_change_an_install(
     assert all(entry.fresh and entry.scope == "task" for entry in found)
 
 
+def options_of(group: object) -> list[Option]:
+    found = getattr(group, "option_list", None)
+    assert isinstance(found, list)
+    return found
+
+
 def pips(command: str) -> OptionParser:
     return create_command(command).parser
 
@@ -403,11 +417,10 @@ def test_every_option_of_pip_is_known(command: str) -> None:
         installers._PIP if command != "download" else installers._PIP_GENERAL, True
     )
     parser = pips(command)
-    general = {
-        name for option in parser.option_groups[-1].option_list for name in option._long_opts
-    }
+    *_, last = parser.option_groups
+    general = {name for option in options_of(last) for name in option._long_opts}
     for group in (parser, *parser.option_groups):
-        for option in group.option_list:
+        for option in options_of(group):
             if command == "download" and not general & set(option._long_opts):
                 continue
             known = ours.values if option.takes_value() else ours.flags

@@ -80,8 +80,8 @@ LOCK = {
     "odd": 3,
 }
 LOCK_ENTRIES = [
-    "7 index @https://example.invalid/simple <lock> source",
-    "7 index @https://example.invalid/whl/cu118 <lock> source",
+    "10 index @https://example.invalid/simple <lock> source",
+    "15 index @https://example.invalid/whl/cu118 <lock> source",
     "20 requirement torch ==2.1.0+cu118 <lock>",
     "27 requirement colorama ==0.4 ;sys_platform == 'win32' <lock>",
     "31 source mine @../mine <lock>",

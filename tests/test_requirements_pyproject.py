@@ -187,7 +187,7 @@ url = "https://example.invalid/whl/cu130"
             "5 index @https://example.invalid/cpu tool.uv.extra-index-url",
             "6 index @https://example.invalid/cu124 tool.uv.extra-index-url",
             "7 index @./wheels tool.uv.find-links",
-            "12 option cu128 --torch-backend",
+            "12 index @https://download.pytorch.org/whl/cu128 torch-backend",
             "14 index @https://example.invalid/pip tool.uv.pip.extra-index-url",
             "19 index torch @https://example.invalid/whl/cu130 ;sys_platform == 'linux' tool.uv.sources",
             "20 index torch @https://example.invalid/whl/cu130 <extra:cu13> tool.uv.sources",

@@ -11,9 +11,10 @@ INDEX = (
 )
 
 
-def pip(python: Python, arguments: str) -> str:
+def pip(python: Python | Absent | Unknown, arguments: str) -> str:
     """A pip command of the examined interpreter."""
-    return f"{shlex.quote(python.path)} -m pip {arguments}"
+    path = shlex.quote(python.path) if isinstance(python, Python) else "python3"
+    return f"{path} -m pip {arguments}"
 
 
 def wanted(torch_musa: WheelVersion | None, toolkit: ToolkitVersion | None) -> str:

@@ -16,6 +16,7 @@ from musadoctor.api import (
     check,
 )
 from musadoctor_checks._advice import some
+from musadoctor_checks._messages import by_message
 
 REQUEST = "MTHREADS_VISIBLE_DEVICES"
 CAPABILITIES = "MTHREADS_DRIVER_CAPABILITIES"
@@ -103,6 +104,7 @@ def container_without_device_nodes(
     layer=Layer.CONTAINER,
     severity="error",
     follows_from=Layer.CONTAINER,
+    said=by_message,
 )
 def container_without_driver(
     container: Container,
@@ -157,7 +159,7 @@ def _has_old_driver(container: Container) -> bool:
     return any("libsrv_um_MUSA.so" in file.path for file in container.files)
 
 
-@check("container-driver-file-broken", layer=Layer.CONTAINER, severity="error")
+@check("container-driver-file-broken", layer=Layer.CONTAINER, severity="error", said=by_message)
 def container_driver_file_broken(container: Container) -> Judgement:
     """A driver file in this container is empty, or a link to nothing.
 
@@ -178,6 +180,7 @@ def container_driver_file_broken(container: Container) -> Judgement:
     - `libmusa.so.4: file too short`
     - `libsrv_um_MUSA.so: file too short`
     - `mthreads-gmi` prints nothing at all, with exit code 0
+    - `-rwxr-xr-x 1 root root 0 ... /usr/bin/mthreads-gmi`
 
     ## Sources
 
@@ -207,7 +210,7 @@ STATES = {
 }
 
 
-@check("container-runtime-broken", layer=Layer.CONTAINER, severity="warning")
+@check("container-runtime-broken", layer=Layer.CONTAINER, severity="warning", said=by_message)
 def container_runtime_broken(container_runtime: ContainerRuntime) -> Judgement:
     """Docker cannot start the vendor's runtime that it is configured with.
 
@@ -285,6 +288,8 @@ def container_runtime_not_bound(container_runtime: ContainerRuntime) -> Judgemen
 
     musa-deploy 0.7.0 (2025-08).
     """
+    if not container_runtime.bound and not container_runtime.state:
+        yield Unknown(f"{container_runtime.binary} could not be looked at")
     usable = container_runtime.state == "ok" and not container_runtime.problem
     if usable and not container_runtime.bound and container_runtime.default != "mthreads":
         yield Finding(

@@ -1,6 +1,7 @@
 """The kernel driver, its device nodes, and what the management tool says of them."""
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from musadoctor.api import (
@@ -18,12 +19,14 @@ from musadoctor.api import (
     KernelLog,
     Layer,
     Machine,
+    Messages,
     ModuleFile,
     ToolAnswer,
     Unknown,
     check,
 )
 from musadoctor_checks._advice import BUG_REPORT, boot_parameters, install, some
+from musadoctor_checks._messages import by_message, unless
 from musadoctor_checks.hardware import OTHER_OWNERS
 from musadoctor_checks.kernel_module import LOAD, cause, wanted
 
@@ -31,7 +34,12 @@ KERNEL_LOG = "sudo dmesg | grep -i mtgpu"
 _FAILED = r"(?i)mtgpu.*\b(?:fail|error|can't|cannot)"
 
 
-@check("driver-not-loaded", layer=Layer.DRIVER, severity="error")
+@check(
+    "driver-not-loaded",
+    layer=Layer.DRIVER,
+    severity="error",
+    said=unless("driver-module-refused", "driver-module-not-built"),
+)
 def driver_not_loaded(
     gpus: Gpus,
     kernel_driver: KernelDriver | Absent,
@@ -68,6 +76,8 @@ def driver_not_loaded(
     musa-deploy 0.7.0 (2025-08); tutorial_on_musa issue 64 (2025); torch_musa issue 117 (2025-12).
     """
     if isinstance(kernel_driver, KernelDriver):
+        if not kernel_driver.loaded:
+            yield Unknown(f"whether mtgpu is loaded is not shown: {kernel_driver}")
         return
     if not wanted(gpus):
         yield Unknown("every card is kept for a virtual machine, so mtgpu has nothing to drive")
@@ -162,6 +172,9 @@ def device_nodes_missing(
     """
     if isinstance(device_nodes, DeviceNodes):
         return
+    if not kernel_driver.loaded:
+        yield Unknown(f"whether mtgpu is loaded is not shown: {kernel_driver}")
+        return
     if isinstance(container, Container):
         yield Unknown("a container's /dev shows what was passed in, not what the driver made")
         return
@@ -177,7 +190,13 @@ def device_nodes_missing(
     )
 
 
-@check("device-nodes-not-permitted", layer=Layer.DRIVER, severity="error")
+def _not_permitted(id: str, messages: Messages, facts: Mapping[str, object]) -> Judgement:  # noqa: A002
+    """A tool's word for it, unless the nodes are shown: then those tell."""
+    if not isinstance(facts["device_nodes"], DeviceNodes):
+        yield from by_message(id, messages, facts)
+
+
+@check("device-nodes-not-permitted", layer=Layer.DRIVER, severity="error", said=_not_permitted)
 def device_nodes_not_permitted(
     device_nodes: DeviceNodes, container: Container | Absent | Unknown
 ) -> Judgement:
@@ -197,6 +216,7 @@ def device_nodes_not_permitted(
 
     - `Error: failed to initialize mtml.`
     - `Number of platforms 0` from `clinfo`
+    - `/dev/dri/renderD...: Permission denied`
 
     ## Sources
 
@@ -242,7 +262,7 @@ def _permission(
     )
 
 
-@check("gmi-not-found", layer=Layer.DRIVER, severity="warning")
+@check("gmi-not-found", layer=Layer.DRIVER, severity="warning", said=by_message)
 def gmi_not_found(
     kernel_driver: KernelDriver, gmi_answer: ToolAnswer | Absent, container: Container | Absent
 ) -> Judgement:
@@ -347,7 +367,13 @@ def _not_whole(
     return f"in this container: {device_nodes}" if isinstance(device_nodes, Absent) else None
 
 
-@check("gmi-reports-error", layer=Layer.DRIVER, severity="error", follows_from=Layer.HARDWARE)
+@check(
+    "gmi-reports-error",
+    layer=Layer.DRIVER,
+    severity="error",
+    follows_from=Layer.HARDWARE,
+    said=by_message,
+)
 def gmi_reports_error(
     gmi_answer: ToolAnswer,
     container: Container | Absent | Unknown,
@@ -377,6 +403,8 @@ def gmi_reports_error(
     - `Error: No MT GPU device found.`
     - `Error: failed to initialize mtml.`
     - `mthread-gmi did not output anything`
+    - `mthreads-gmi did not output anything! Please check the underlying drivers and container
+      tools`
 
     ## Sources
 

@@ -25,6 +25,7 @@ from musadoctor.api import (
     check,
 )
 from musadoctor_checks._exports import FITTING, exports, without
+from musadoctor_checks._messages import by_message
 from musadoctor_checks.knowledge import alloc_conf_keys, dated
 
 HOMES = ("MUSA_HOME", "MUSA_PATH")
@@ -164,6 +165,9 @@ def musa_home_unset(environment: Environment, toolkits: Toolkits) -> Judgement:
 
     torch_musa source; musatop (2026).
     """
+    if environment.partial:
+        yield Unknown("which other variables are set")
+        return
     if len(toolkits.installed) > 1 and _home(environment) is None:
         yield Finding(
             f"{len(toolkits.installed)} Toolkits are installed ({toolkits}), MUSA_HOME is not set",
@@ -451,6 +455,9 @@ def path_without_toolkit(environment: Environment, toolkit: Toolkit) -> Judgemen
 
     MUSA SDK 5.2.0 install guide (2026).
     """
+    if environment.partial:
+        yield Unknown("which other variables are set")
+        return
     folder = f"{toolkit.root}/bin"
     entries = _usable(environment.path)
     if not any(entry.real_path == folder or entry.toolkit is not None for entry in entries):
@@ -548,6 +555,9 @@ def visible_devices_hide_all(environment: Environment, gpus: Gpus | Unknown) -> 
     elif isinstance(gpus, Unknown):
         yield gpus
         return
+    elif not gpus.counted:
+        yield Unknown(f"how many cards there are is not shown: {gpus}")
+        return
     elif any(index < len(gpus.cards) for index in indices):
         return
     else:
@@ -559,7 +569,7 @@ def visible_devices_hide_all(environment: Environment, gpus: Gpus | Unknown) -> 
     )
 
 
-@check("visible-devices-missing", layer=Layer.ENVIRONMENT, severity="warning")
+@check("visible-devices-missing", layer=Layer.ENVIRONMENT, severity="warning", said=by_message)
 def visible_devices_missing(environment: Environment, gpus: Gpus | Unknown) -> Judgement:
     """MUSA_VISIBLE_DEVICES names a card that is not there.
 
@@ -571,6 +581,10 @@ def visible_devices_missing(environment: Environment, gpus: Gpus | Unknown) -> J
 
     List only indices below the number of cards.
 
+    ## Symptoms
+
+    - `GPU id 1 is not valid under MUSA_VISIBLE_DEVICES=0`
+
     ## Sources
 
     MUSA SDK 5.2.0 install guide (2026).
@@ -579,6 +593,9 @@ def visible_devices_missing(environment: Environment, gpus: Gpus | Unknown) -> J
     if isinstance(gpus, Unknown):
         if indices:
             yield gpus
+        return
+    if indices and not gpus.counted:
+        yield Unknown(f"how many cards there are is not shown: {gpus}")
         return
     count = len(gpus.cards)
     there = [index for index in indices if index < count]
@@ -614,6 +631,9 @@ def cuda_visible_devices_without_effect(
 
     torchada; brilliantrough/agent-skills; Miles FSDP2 report (2026).
     """
+    if environment.partial:
+        yield Unknown("which other variables are set")
+        return
     value = environment.get("CUDA_VISIBLE_DEVICES")
     if value is None or environment.get("MUSA_VISIBLE_DEVICES") is not None:
         return
@@ -647,6 +667,9 @@ def container_devices_outside_container(
 
     MUSA SDK 5.2.0 container guide (2026).
     """
+    if environment.partial:
+        yield Unknown("which other variables are set")
+        return
     value = environment.get("MTHREADS_VISIBLE_DEVICES")
     if value is None:
         return
@@ -679,6 +702,9 @@ def container_without_compute(
 
     MUSA SDK 5.2.0 container guide (2026).
     """
+    if environment.partial:
+        yield Unknown("which other variables are set")
+        return
     value = environment.get("MTHREADS_DRIVER_CAPABILITIES")
     if value is None:
         return
@@ -703,7 +729,7 @@ def _keys(configuration: str) -> list[str]:
     return [key for part in flat.split(",") if (key := part.partition(":")[0].strip())]
 
 
-@check("alloc-conf-unknown-key", layer=Layer.ENVIRONMENT, severity="error")
+@check("alloc-conf-unknown-key", layer=Layer.ENVIRONMENT, severity="error", said=by_message)
 def alloc_conf_unknown_key(environment: Environment) -> Judgement:
     """PYTORCH_MUSA_ALLOC_CONF has a key that torch_musa does not know.
 
@@ -758,6 +784,9 @@ def cuda_alloc_conf_without_effect(environment: Environment, gpus: Gpus | Unknow
 
     Public training scripts (2026); torch_musa source.
     """
+    if environment.partial:
+        yield Unknown("which other variables are set")
+        return
     value = environment.get("PYTORCH_CUDA_ALLOC_CONF")
     if not value:
         return
@@ -928,6 +957,9 @@ def nccl_variables_without_effect(environment: Environment, gpus: Gpus | Unknown
 
     The names in the vendor's debugging guide (2026); that NCCL's are not read is inferred.
     """
+    if environment.partial:
+        yield Unknown("which other variables are set")
+        return
     names = [name for name, _ in environment.starting("NCCL_")]
     if not names or environment.starting("MCCL_"):
         return

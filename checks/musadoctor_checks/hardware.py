@@ -219,6 +219,8 @@ def all_gpus_held_for_passthrough(gpus: Gpus) -> Judgement:
 
     Linux kernel documentation, VFIO.
     """
+    if gpus.by_name:
+        yield Unknown(f"what drives the card is not shown: {gpus}")
     held = _held(gpus)
     if held and len(held) == len(gpus.cards):
         yield Finding(
@@ -246,6 +248,8 @@ def gpu_held_for_passthrough(gpus: Gpus) -> Judgement:
 
     Linux kernel documentation, VFIO.
     """
+    if gpus.by_name:
+        yield Unknown(f"what drives the card is not shown: {gpus}")
     held = _held(gpus)
     if held and len(held) < len(gpus.cards):
         yield Finding(

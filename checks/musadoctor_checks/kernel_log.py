@@ -1,7 +1,7 @@
 """Faults of the cards that the kernel log tells of."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from musadoctor.api import (
     Absent,
@@ -13,6 +13,7 @@ from musadoctor.api import (
     KernelLog,
     KernelMessage,
     Layer,
+    Messages,
     TorchMusa,
     Unknown,
     check,
@@ -23,6 +24,12 @@ from musadoctor_checks.knowledge import xids
 # Compiled when first needed: on most hosts the kernel log holds nothing to search.
 _LOCKUP = r"(?i)\bPID (?P<pid>\d{1,10}) .*?\b(?P<kind>Guilty|Innocent) Lockup"
 _XID = r"(?i)\bxid\b.{0,40}?(?P<code>0x0[0-9a-f]{7})\b"
+
+STOPPED = Fix(
+    "End what else computes on the cards and try again; if torch still fails, gather the vendor's"
+    " report and restart the machine",
+    ("mthreads-gmi", BUG_REPORT),
+)
 
 
 def when(seconds: float | None) -> str:
@@ -51,7 +58,14 @@ def _times(messages: list[KernelMessage]) -> str:
     return f"{count}{when(messages[-1].seconds)}"
 
 
-@check("gpu-lockup", layer=Layer.DRIVER, severity="warning")
+def _without_cards(id: str, messages: Messages, facts: Mapping[str, object]) -> Judgement:  # noqa: A002, ARG001
+    """A transcript may hold the kernel's words and name no card."""
+    log = facts["kernel_log"]
+    if isinstance(log, KernelLog):
+        yield from _lockup(log) if id == "gpu-lockup" else _xid(log)
+
+
+@check("gpu-lockup", layer=Layer.DRIVER, severity="warning", said=_without_cards)
 def gpu_lockup(
     gpus: Gpus, kernel_log: KernelLog, container: Container | Absent | Unknown
 ) -> Judgement:
@@ -80,14 +94,14 @@ def gpu_lockup(
     torch_musa issues 22 and 75 (2024).
     """
     del gpus  # without a card the question does not arise
+    yield from _lockup(kernel_log, inside=isinstance(container, Container))
+
+
+def _lockup(kernel_log: KernelLog, *, inside: bool = False) -> Judgement:
     guilty, said = _told(kernel_log)
     if said:
         pids = ",".join(guilty[:4])
-        look = (
-            ()
-            if isinstance(container, Container) or not pids
-            else (f"ps -o pid,lstart,args -p {pids}",)
-        )
+        look = () if inside or not pids else (f"ps -o pid,lstart,args -p {pids}",)
         yield Finding(
             f"the kernel log tells of {some(said)}",
             where="dmesg",
@@ -97,6 +111,8 @@ def gpu_lockup(
                 (*look, BUG_REPORT),
             ),
         )
+    elif kernel_log.excerpt:
+        yield Unknown(f"{kernel_log}: none of them tells of a lockup")
 
 
 def _told(kernel_log: KernelLog) -> tuple[list[str], list[str]]:
@@ -112,7 +128,21 @@ def _told(kernel_log: KernelLog) -> tuple[list[str], list[str]]:
     return [*guilty], said
 
 
-@check("gpu-lockup-stops-torch", layer=Layer.TORCH_MUSA, severity="error")
+def _said(id: str, messages: Messages, facts: Mapping[str, object]) -> Judgement:  # noqa: A002, ARG001
+    """The error of a program in a transcript, beside the kernel log."""
+    log = facts["kernel_log"]
+    lockups = _told(log)[1] if isinstance(log, KernelLog) else []
+    for line in messages.lines if lockups else ():
+        if "unknown error" in line.text:
+            yield Finding(
+                f'"{line.text[:240]}", and the kernel log tells of {some(lockups)}',
+                where=line.where,
+                fix=STOPPED,
+            )
+            return
+
+
+@check("gpu-lockup-stops-torch", layer=Layer.TORCH_MUSA, severity="error", said=_said)
 def gpu_lockup_stops_torch(
     torch_musa: TorchMusa, kernel_log: KernelLog | Absent | Unknown
 ) -> Judgement:
@@ -149,15 +179,13 @@ def gpu_lockup_stops_torch(
         yield Finding(
             f"{like[0]}, and the kernel log tells of {some(said)}",
             where="dmesg",
-            fix=Fix(
-                "End what else computes on the cards and try again; if torch still fails, gather"
-                " the vendor's report and restart the machine",
-                ("mthreads-gmi", BUG_REPORT),
-            ),
+            fix=STOPPED,
         )
+    elif isinstance(kernel_log, KernelLog) and kernel_log.excerpt:
+        yield Unknown(f"{kernel_log}: none of them tells of a lockup")
 
 
-@check("gpu-reports-xid", layer=Layer.DRIVER, severity="warning")
+@check("gpu-reports-xid", layer=Layer.DRIVER, severity="warning", said=_without_cards)
 def gpu_reports_xid(gpus: Gpus, kernel_log: KernelLog) -> Judgement:
     """A card reported a fault by number (XID) since the machine was started.
 
@@ -180,6 +208,10 @@ def gpu_reports_xid(gpus: Gpus, kernel_log: KernelLog) -> Judgement:
     Moore Threads gpu-debug guide (2026). How the line looks around the number is unconfirmed.
     """
     del gpus
+    yield from _xid(kernel_log)
+
+
+def _xid(kernel_log: KernelLog) -> Judgement:
     meanings = {row.code: row.meaning for row in xids()}
     found: dict[str, list[KernelMessage]] = {}
     for message in kernel_log.messages:
@@ -196,3 +228,5 @@ def gpu_reports_xid(gpus: Gpus, kernel_log: KernelLog) -> Judgement:
                 (BUG_REPORT, "sudo ls -R /var/log/mtgpu/event_report"),
             ),
         )
+    if kernel_log.excerpt and not found:
+        yield Unknown(f"{kernel_log}: none of them tells of an XID")

@@ -18,6 +18,7 @@ from musadoctor.api import (
     check,
 )
 from musadoctor_checks._advice import install, some
+from musadoctor_checks._messages import by_message
 from musadoctor_checks.hardware import OTHER_OWNERS
 from musadoctor_checks.knowledge import Refusal, refusals
 
@@ -149,7 +150,7 @@ def driver_not_installed(
     )
 
 
-@check("driver-module-not-built", layer=Layer.DRIVER, severity="error")
+@check("driver-module-not-built", layer=Layer.DRIVER, severity="error", said=by_message)
 def driver_module_not_built(
     gpus: Gpus,
     kernel_driver: KernelDriver | Absent,
@@ -157,7 +158,7 @@ def driver_module_not_built(
     kernel_log: KernelLog | Absent | Unknown,
     machine: Machine | Unknown,
 ) -> Judgement:
-    """The driver is installed, but its kernel module was built for no kernel at all.
+    """The driver is installed, but its kernel module could not be built.
 
     ## Why it matters
 
@@ -175,6 +176,7 @@ def driver_module_not_built(
     - `Module build for kernel ... was skipped since the kernel headers for this kernel does not seem to be installed.`
     - `Error! Bad return status for module build on kernel: ...`
     - `Consult /var/lib/dkms/mtgpu/.../build/make.log for more information.`
+    - `mtgpu/...: added`
 
     ## Sources
 
@@ -303,7 +305,7 @@ def driver_module_blacklisted(
         )
 
 
-@check("driver-module-refused", layer=Layer.DRIVER, severity="error")
+@check("driver-module-refused", layer=Layer.DRIVER, severity="error", said=by_message)
 def driver_module_refused(
     gpus: Gpus,
     kernel_driver: KernelDriver | Absent,

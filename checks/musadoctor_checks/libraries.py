@@ -2,6 +2,7 @@
 
 import posixpath
 import shlex
+from collections.abc import Iterator, Mapping
 
 from musadoctor.api import (
     Absent,
@@ -15,6 +16,7 @@ from musadoctor.api import (
     Libraries,
     LoadableLibrary,
     Machine,
+    Messages,
     MissingLibrary,
     Python,
     ToolAnswer,
@@ -28,13 +30,12 @@ from musadoctor.api import (
 )
 from musadoctor_checks._advice import boot_parameters, install, owner, uses_apt
 from musadoctor_checks._exports import prepended, without
+from musadoctor_checks._messages import FIRST_OF_ITS_SONAME, by_message, other_generation
 from musadoctor_checks.knowledge import explained
 
 LIBRARY_PATH = "LD_LIBRARY_PATH"
 CANNOT_EXECUTE = 126
 """A shell's exit code for a file that is there and cannot be started."""
-FIRST_OF_ITS_SONAME = 4
-"""From this generation on the runtime is named after it, ``libmusart.so.4``."""
 NOT_SUPPORTED = 801
 """The MUSA error code "operation not supported"."""
 
@@ -49,7 +50,13 @@ def _works(torch_musa_import: Import | Absent | Unknown) -> bool:
     return isinstance(torch_musa_import, Import) and torch_musa_import.failure is None
 
 
-@check("libmusa-not-found", layer=Layer.LIBRARIES, severity="error", follows_from=Layer.DRIVER)
+@check(
+    "libmusa-not-found",
+    layer=Layer.LIBRARIES,
+    severity="error",
+    follows_from=Layer.DRIVER,
+    said=by_message,
+)
 def libmusa_not_found(
     gpus: Gpus, user_driver: LoadableLibrary | Absent, machine: Machine | Unknown
 ) -> Judgement:
@@ -70,6 +77,7 @@ def libmusa_not_found(
 
     - `Found no driver on your system`
     - `libmusa.so.4: cannot open shared object file: No such file or directory`
+    - `libmusa.so.4.0: cannot open shared object file: No such file or directory`
 
     ## Sources
 
@@ -92,7 +100,13 @@ def libmusa_not_found(
     )
 
 
-@check("library-damaged", layer=Layer.LIBRARIES, severity="error", follows_from=Layer.CONTAINER)
+@check(
+    "library-damaged",
+    layer=Layer.LIBRARIES,
+    severity="error",
+    follows_from=Layer.CONTAINER,
+    said=by_message,
+)
 def library_damaged(libraries: Libraries, machine: Machine | Unknown) -> Judgement:
     """A MUSA library that the loader would take cannot be loaded.
 
@@ -110,6 +124,7 @@ def library_damaged(libraries: Libraries, machine: Machine | Unknown) -> Judgeme
 
     - `file too short`
     - `invalid ELF header`
+    - `/usr/lib/x86_64-linux-gnu/libmusa.so.4: file too short`
 
     ## Sources
 
@@ -128,7 +143,16 @@ def library_damaged(libraries: Libraries, machine: Machine | Unknown) -> Judgeme
             )
 
 
-@check("libmusart-not-found", layer=Layer.LIBRARIES, severity="error")
+def _runtime_lost(
+    id: str,  # noqa: A002
+    told: Messages,
+    facts: Mapping[str, object],
+) -> Iterator[Finding]:
+    if not other_generation(told, facts)[1]:  # else torch-musa-for-other-generation says so
+        yield from by_message(id, told, facts)
+
+
+@check("libmusart-not-found", layer=Layer.LIBRARIES, severity="error", said=_runtime_lost)
 def libmusart_not_found(
     toolkit: Toolkit,
     libraries: Libraries | Absent,
@@ -168,7 +192,7 @@ def libmusart_not_found(
         )
 
 
-@check("system-library-missing", layer=Layer.LIBRARIES, severity="error")
+@check("system-library-missing", layer=Layer.LIBRARIES, severity="error", said=by_message)
 def system_library_missing(
     libraries: Libraries,
     torch_musa_build: TorchMusaBuild,
@@ -194,6 +218,7 @@ def system_library_missing(
     - `libmpi.so.40: cannot open shared object file: No such file or directory`
     - `libmkl_intel_lp64.so.2: cannot open shared object file: No such file or directory`
     - `undefined symbol: iJIT_NotifyEvent`
+    - `libdrm.so.2, needed by .../libsrv_um_MUSA.so, not found`
 
     ## Sources
 
@@ -238,7 +263,11 @@ def _missed(wheel: TorchMusaBuild, missing: list[MissingLibrary]) -> str:
 
 
 @check(
-    "musa-library-missing", layer=Layer.LIBRARIES, severity="error", follows_from=Layer.CONTAINER
+    "musa-library-missing",
+    layer=Layer.LIBRARIES,
+    severity="error",
+    follows_from=Layer.CONTAINER,
+    said=by_message,
 )
 def musa_library_missing(
     libraries: Libraries,
@@ -270,6 +299,7 @@ def musa_library_missing(
     - `libmusart.so.5: cannot open shared object file: No such file or directory`
     - `libmupti.so.0.2: cannot open shared object file: No such file or directory`
     - `libmusa.so.4.0: cannot open shared object file: No such file or directory`
+    - `libmufft.so.1: cannot open shared object file: No such file or directory`
 
     ## Sources
 

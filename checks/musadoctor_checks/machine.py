@@ -34,13 +34,20 @@ def unsupported_cpu_architecture(
     Move the card to an x86_64 host. Products with a Moore Threads SoC, such as the M1000, come with
     wheels of their own from their maker; musadoctor does not judge those.
 
+    ## Symptoms
+
+    - `kylin + 飞腾 没有相应的musa驱动`
+
     ## Sources
 
     MUSA SDK 5.2.0 release notes (2026); torch_musa issues 35, 115, 130, 140 (2024 to 2026).
     """
+    if not machine.architecture:
+        yield Unknown("which processor it is")
+        return
     if machine.architecture == "x86_64":
         return
-    if isinstance(kernel_driver, KernelDriver):
+    if isinstance(kernel_driver, KernelDriver) and kernel_driver.loaded:
         yield Unknown(
             f"the processor is {machine.architecture}, for which no SDK is public, yet"
             f" {kernel_driver} is loaded: a product with an SDK of its own"
@@ -76,10 +83,13 @@ def windows_subsystem_for_linux(machine: Machine) -> Judgement:
     torch_musa issues 27 and 28 (2024-02 and 2024-03).
     """
     if machine.wsl:
+        kernel = f"kernel {machine.kernel}" if machine.kernel else "the kernel"
         yield Finding(
-            f"kernel {machine.kernel} is that of the Windows Subsystem for Linux",
+            f"{kernel} is that of the Windows Subsystem for Linux",
             fix=Fix("Run a native Linux, for instance Ubuntu 22.04, on this machine"),
         )
+    elif not machine.kernel:
+        yield Unknown("which kernel runs")
 
 
 def _is_build(kernel: str, build: str) -> bool:
@@ -112,6 +122,9 @@ def kernel_breaks_driver(machine: Machine, kernel_driver: KernelDriver) -> Judge
     """
     if kernel_driver.version is None:
         return
+    if not machine.kernel:
+        yield Unknown("which kernel runs")
+        return
     for row in rows("bad_kernel"):
         known = row["driver"] == kernel_driver.version.release
         if known and _is_build(machine.kernel, cast("str", row["build"])):
@@ -141,6 +154,9 @@ def kernel_not_tested(machine: Machine, gpus: Gpus) -> Judgement:
     MUSA SDK 5.2.0 release notes and install guide (2026); musa-deploy 0.7.0 (2025-08); an upgrade
     to 5.15.0-113 that broke a host: MobiMaliangSDK issue 23 (2024-07).
     """
+    if not machine.kernel:
+        yield Unknown("which kernel runs")
+        return
     for row in rows("tested_kernels"):
         builds = cast("list[str]", row["builds"])
         architectures = cast("list[str]", row["architectures"])

@@ -5,6 +5,7 @@ itself says, and by nothing else. A pair that no table names is unknown to musad
 """
 
 import re
+from collections.abc import Iterator, Mapping
 
 from musadoctor.api import (
     Absent,
@@ -17,6 +18,7 @@ from musadoctor.api import (
     Layer,
     LoadableLibrary,
     Mcc,
+    Messages,
     MusaInfo,
     Python,
     ToolAnswer,
@@ -31,6 +33,7 @@ from musadoctor.api import (
     check,
 )
 from musadoctor_checks._exports import exports
+from musadoctor_checks._messages import by_message, other_generation, quoted
 from musadoctor_checks._wheels import reinstall
 from musadoctor_checks.knowledge import (
     covers,
@@ -46,14 +49,17 @@ from musadoctor_checks.knowledge import (
 
 OTHER_GPUS = {"CUDA", "ROCm"}
 REFUSED = 803
-REFUSAL = re.compile(r"\b803\b|unsupported display driver|musa driver combination", re.IGNORECASE)
+REFUSAL = re.compile(
+    r"\b803\b|unsupported display driver|musa driver combination|undefined symbol: PVRSRV",
+    re.IGNORECASE,
+)
 SONAME_FROM = 4
 """From this generation on ``libmusart.so.N`` has the Toolkit's N; before it was ``.so.1``."""
 MCC_EQUAL_FROM = (4, 2)
 """From this Toolkit on mcc has the Toolkit's number; 4.0 and 4.1 brought mcc 3.1.0."""
 
 
-@check("driver-toolkit-mismatch", layer=Layer.TOOLKIT, severity="warning")
+@check("driver-toolkit-mismatch", layer=Layer.TOOLKIT, severity="warning", said=by_message)
 def driver_toolkit_mismatch(
     kernel_driver: KernelDriver,
     toolkit: Toolkit,
@@ -118,6 +124,86 @@ def driver_toolkit_mismatch(
         )
 
 
+@check("driver-far-from-toolkit", layer=Layer.TOOLKIT, severity="warning")
+def driver_far_from_toolkit(
+    kernel_driver: KernelDriver,
+    toolkit: Toolkit,
+    musa_info: MusaInfo | Absent | Unknown,
+    torch_musa: TorchMusa | Absent | Unknown,
+) -> Judgement:
+    """The kernel driver is of another time than the Toolkit, and nothing shows that they work.
+
+    ## Why it matters
+
+    The vendor publishes no table of what fits, and most pairs that musadoctor does not know may
+    well work. Two kinds are known to fail: a runtime that is newer than what its driver carries
+    (error 803), and an old Toolkit's libraries over a much newer driver (undefined `PVRSRV`
+    symbols, graph capture). This pair is of one of these kinds: the driver is older than every one
+    that is known with this Toolkit, or of a later generation than every one.
+
+    Where `musaInfo` lists devices, or torch_musa is available, the pair is not called into
+    question. A pair that is known to fail has a check of its own, `driver-toolkit-mismatch`.
+
+    ## How to fix
+
+    Use the Toolkit, or the container image, of the driver's SDK release; or the driver of the
+    Toolkit's.
+
+    ## Symptoms
+
+    - `system has unsupported display driver / musa driver combination`
+    - `undefined symbol: PVRSRV...`
+
+    ## Sources
+
+    `knowledge/pairs.toml`; llama.cpp issue 11675 (2025); torch_musa issues 24, 71 and 79
+    (2024 to 2025); FlagGems issue 6124 (2026-09). That it holds for this very pair is inferred.
+    """
+    if isinstance(musa_info, MusaInfo) or (
+        isinstance(torch_musa, TorchMusa) and torch_musa.available
+    ):
+        return
+    if kernel_driver.version is None or toolkit.version is None:
+        yield Unknown(f"a number is missing: {kernel_driver}, {toolkit}")
+        return
+    listed = any(
+        covers(r.driver, kernel_driver.version) and covers(r.toolkit, toolkit.version)
+        for r in driver_toolkit()
+    )
+    if listed:
+        return
+    driver, number = kernel_driver.version.key[:3], toolkit.version.key[:3]
+    works = [(_numbers(r.driver), _numbers(r.toolkit)) for r in driver_toolkit() if r.works]
+    known = sorted(d for d, t in works if t == number[: len(t)])
+    carried = [t for d, t in works if d == driver]
+    if not known:
+        yield Unknown(f"no driver is known with Toolkit {toolkit.version}")
+        return
+    oldest, newest = known[0], known[-1]
+    if driver[:2] < oldest[:2] and all(t < number for t in carried):
+        what = f"older than {_dotted(oldest)}, the oldest"
+    elif driver[0] > newest[0] and all(t > number for t in carried):
+        what = f"of a later generation than {_dotted(newest)}, the newest"
+    else:
+        return
+    yield Finding(
+        f"{kernel_driver} is {what} that is known with {toolkit}",
+        where=toolkit.root,
+        fix=Fix(
+            "Use the Toolkit or the container image of the driver's SDK release, or the driver"
+            f" that is known with this Toolkit: {', '.join(map(_dotted, known))}"
+        ),
+    )
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(".")))
+
+
+def _dotted(numbers: tuple[int, ...]) -> str:
+    return ".".join(map(str, numbers))
+
+
 def _needed(build: TorchMusaBuild | Absent | Unknown) -> int | None:
     """The generation of the Toolkit that a torch_musa needs."""
     if not isinstance(build, TorchMusaBuild):
@@ -159,7 +245,7 @@ def _refusals(
     return said
 
 
-@check("driver-refuses-runtime", layer=Layer.LIBRARIES, severity="error")
+@check("driver-refuses-runtime", layer=Layer.LIBRARIES, severity="error", said=by_message)
 def driver_refuses_runtime(
     musa_info_answer: ToolAnswer | Absent | Unknown,
     torch_musa_import: Import | Absent | Unknown,
@@ -187,12 +273,18 @@ def driver_refuses_runtime(
 
     - `error: '...'(803) at .../musaInfo.cpp`
     - `system has unsupported display driver / musa driver combination`
+    - `driver on your system is too old (found version ...)`
+    - `libmusa.so.1.0: undefined symbol: PVRSRV...`
 
     ## Sources
 
     llama.cpp issue 11675 (2025); musa-deploy 0.7.0 (2025-08).
     """
     said = _refusals(musa_info_answer, torch_musa_import, torch_musa)
+    asked = (musa_info_answer, torch_musa_import, torch_musa)
+    silent = [item for item in asked if isinstance(item, Unknown)]
+    if silent and all(isinstance(item, (Absent, Unknown)) for item in asked):
+        yield silent[0]
     if said:
         where = user_driver.real_path if isinstance(user_driver, LoadableLibrary) else ""
         yield Finding(
@@ -384,7 +476,29 @@ def _generation(number: int) -> str:
     return f"{number}.x" if number >= SONAME_FROM else "1.x to 3.x"
 
 
-@check("torch-musa-for-other-generation", layer=Layer.TORCH_MUSA, severity="error")
+def _told_of_generation(
+    id: str,  # noqa: A002
+    told: Messages,
+    facts: Mapping[str, object],
+) -> Iterator[Finding]:
+    line, why = other_generation(told, facts)
+    if why:
+        yield quoted(
+            line,
+            why,
+            "Use the Toolkit that this torch_musa was built for, or the torch_musa of the Toolkit"
+            " in use",
+        )
+    else:
+        yield from by_message(id, told, facts)
+
+
+@check(
+    "torch-musa-for-other-generation",
+    layer=Layer.TORCH_MUSA,
+    severity="error",
+    said=_told_of_generation,
+)
 def torch_musa_for_other_generation(
     torch_musa_build: TorchMusaBuild,
     toolkit: Toolkit,
@@ -526,7 +640,7 @@ def _torch_keys(build: TorchMusaBuild) -> list[tuple[int, ...]]:
     ]
 
 
-@check("torch-of-other-release", layer=Layer.TORCH_MUSA, severity="error")
+@check("torch-of-other-release", layer=Layer.TORCH_MUSA, severity="error", said=by_message)
 def torch_of_other_release(
     torch_build: TorchBuild, torch_musa_build: TorchMusaBuild, python: Python | Absent | Unknown
 ) -> Judgement:

@@ -21,6 +21,7 @@ from musadoctor.api import (
 )
 from musadoctor_checks._advice import install, some
 from musadoctor_checks._exports import exports
+from musadoctor_checks._messages import by_message
 
 
 def _has_runtime(toolkit: Toolkit) -> bool:
@@ -31,7 +32,7 @@ def _loader_has_runtime(libraries: Libraries | Absent) -> bool:
     return isinstance(libraries, Libraries) and bool(libraries.of_name("libmusart"))
 
 
-@check("toolkit-missing", layer=Layer.TOOLKIT, severity="error")
+@check("toolkit-missing", layer=Layer.TOOLKIT, severity="error", said=by_message)
 def toolkit_missing(
     gpus: Gpus,
     toolkits: Toolkits | Absent,
@@ -56,6 +57,7 @@ def toolkit_missing(
 
     - `libmusart.so.5: cannot open shared object file`
     - `mcc: command not found`
+    - `musa_runtime.h: No such file or directory`
 
     ## Sources
 
@@ -134,6 +136,9 @@ def toolkit_damaged(toolkit: Toolkit) -> Judgement:
 
     vllm-musa installation notes on mixed 5.1 and 5.2 packages (2026).
     """
+    if toolkit.assumed:
+        yield Unknown(f"what is in it is not shown: {toolkit}")
+        return
     problem = (toolkit.problem or "").removeprefix("no bin/mcc").removeprefix(", ")
     if problem:
         yield Finding(
@@ -176,7 +181,7 @@ def _needs(wheel: TorchMusaBuild | Absent | Unknown, stem: str) -> bool | None:
     return any(name.startswith(f"{stem}.so") for name in wheel.needs)
 
 
-@check("mudnn-missing", layer=Layer.TOOLKIT, severity="error")
+@check("mudnn-missing", layer=Layer.TOOLKIT, severity="error", said=by_message)
 def mudnn_missing(
     gpus: Gpus,
     toolkit: Toolkit,
@@ -199,6 +204,7 @@ def mudnn_missing(
     ## Symptoms
 
     - `libmudnn.so.1: cannot open shared object file: No such file or directory`
+    - `mudnn.h: No such file or directory`
 
     ## Sources
 
@@ -225,7 +231,7 @@ def _mccl_package(gpus: Gpus) -> str:
     return named[0] if named else ""
 
 
-@check("mccl-missing", layer=Layer.TOOLKIT, severity="error")
+@check("mccl-missing", layer=Layer.TOOLKIT, severity="error", said=by_message)
 def mccl_missing(
     gpus: Gpus,
     toolkit: Toolkit,
@@ -250,6 +256,7 @@ def mccl_missing(
     ## Symptoms
 
     - `libmccl.so.2: cannot open shared object file: No such file or directory`
+    - `mccl.h: No such file or directory`
 
     ## Sources
 

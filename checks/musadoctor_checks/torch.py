@@ -1,6 +1,7 @@
 """The examined Python, and the torch that is installed for it."""
 
 import re
+from collections.abc import Mapping
 
 from musadoctor.api import (
     Absent,
@@ -12,6 +13,7 @@ from musadoctor.api import (
     Import,
     Judgement,
     Layer,
+    Messages,
     Python,
     Toolkit,
     Torch,
@@ -23,6 +25,7 @@ from musadoctor.api import (
     check,
 )
 from musadoctor_checks._children import remedy, told
+from musadoctor_checks._messages import by_message
 from musadoctor_checks._wheels import INDEX, pip, reinstall
 from musadoctor_checks.knowledge import covers, dated, numpy_1, placeholders, wheel_pythons
 
@@ -180,7 +183,18 @@ def torch_half_removed(
         )
 
 
-@check("torch-for-other-gpus", layer=Layer.TORCH, severity="error")
+def _in_a_report(id: str, messages: Messages, facts: Mapping[str, object]) -> Judgement:  # noqa: A002, ARG001
+    """A report about MUSA with such a torch needs no card to be shown."""
+    build = facts["torch_build"]
+    if isinstance(build, TorchBuild) and build.flavour in OTHER_GPUS:
+        yield Finding(
+            f"{build} in a report about MUSA",
+            where=build.path,
+            fix=reinstall(Unknown("not told")),
+        )
+
+
+@check("torch-for-other-gpus", layer=Layer.TORCH, severity="error", said=_in_a_report)
 def torch_for_other_gpus(
     torch_build: TorchBuild,
     torch_musa_build: TorchMusaBuild | Absent | Unknown,
@@ -220,6 +234,8 @@ def torch_for_other_gpus(
     elif isinstance(gpus, Gpus):
         reason = f"on a host with {gpus}"
     else:
+        if isinstance(gpus, Unknown) and isinstance(torch_musa_build, Unknown):
+            yield gpus
         return
     yield Finding(
         f"{torch_build} {reason}",
@@ -228,7 +244,7 @@ def torch_for_other_gpus(
     )
 
 
-@check("torch-without-musa", layer=Layer.TORCH, severity="error")
+@check("torch-without-musa", layer=Layer.TORCH, severity="error", said=by_message)
 def torch_without_musa(
     torch_build: TorchBuild,
     torch_musa_build: TorchMusaBuild | Absent | Unknown,
@@ -342,12 +358,12 @@ def torch_import_fails(
         )
 
 
-@check("numpy-too-new", layer=Layer.TORCH, severity="warning")
+@check("numpy-too-new", layer=Layer.TORCH, severity="warning", said=by_message)
 def numpy_too_new(
     distributions: Distributions,
     torch_build: TorchBuild,
     torch_musa_build: TorchMusaBuild,
-    python: Python,
+    python: Python | Absent | Unknown,
 ) -> Judgement:
     """numpy 2 is installed beside a torch that is made for numpy 1.
 
@@ -408,7 +424,7 @@ def _fits(tag: str, python: Python) -> bool:
     return False
 
 
-@check("wheel-for-other-python", layer=Layer.TORCH, severity="error")
+@check("wheel-for-other-python", layer=Layer.TORCH, severity="error", said=by_message)
 def wheel_for_other_python(distributions: Distributions, python: Python) -> Judgement:
     """A wheel is installed that was built for another release of Python.
 
@@ -426,6 +442,7 @@ def wheel_for_other_python(distributions: Distributions, python: Python) -> Judg
 
     - `ModuleNotFoundError: No module named 'torch._C'`
     - `ImportError: cannot import name '_MUSAC'`
+    - `torch_musa-...whl is not a supported wheel on this platform`
 
     ## Sources
 
@@ -434,6 +451,8 @@ def wheel_for_other_python(distributions: Distributions, python: Python) -> Judg
     wheels = [distributions.get(name) for name in ("torch", "torch-musa", *COMPANIONS)]
     if not any(wheels):
         yield Absent(f"neither torch nor what goes with it is installed for {python.path}")
+    elif not any(item.tags for item in wheels if item):
+        yield Unknown("no metadata name the Python that the wheels were built for")
     for item in wheels:
         if item and item.tags and not any(_fits(tag, python) for tag in item.tags):
             yield Finding(
@@ -459,7 +478,7 @@ def _misfit(item: Distribution, torch: TorchBuild) -> str | None:
     return None
 
 
-@check("torch-companion-mismatch", layer=Layer.TORCH, severity="warning")
+@check("torch-companion-mismatch", layer=Layer.TORCH, severity="warning", said=by_message)
 def torch_companion_mismatch(
     distributions: Distributions, torch_build: TorchBuild, torch_musa_build: TorchMusaBuild
 ) -> Judgement:
@@ -503,7 +522,9 @@ def torch_companion_mismatch(
 
 
 @check("placeholder-package", layer=Layer.PYTHON, severity="warning")
-def placeholder_package(distributions: Distributions, python: Python) -> Judgement:
+def placeholder_package(
+    distributions: Distributions, python: Python | Absent | Unknown
+) -> Judgement:
     """A package is installed that only bears the name of MUSA software.
 
     ## Why it matters
@@ -534,7 +555,7 @@ def placeholder_package(distributions: Distributions, python: Python) -> Judgeme
             )
 
 
-@check("triton-without-musa", layer=Layer.TORCH, severity="warning")
+@check("triton-without-musa", layer=Layer.TORCH, severity="warning", said=by_message)
 def triton_without_musa(
     torch_musa_build: TorchMusaBuild, triton: Triton, python: Python
 ) -> Judgement:
@@ -554,6 +575,7 @@ def triton_without_musa(
     ## Symptoms
 
     - `0 active drivers ([]). There should only be one.`
+    - `No module named 'triton'`
 
     ## Sources
 

@@ -26,6 +26,7 @@ from musadoctor.api import (
     check,
 )
 from musadoctor_checks._children import command, remedy, told
+from musadoctor_checks._messages import by_message
 from musadoctor_checks._wheels import INDEX, reinstall, wanted
 from musadoctor_checks.knowledge import explained
 
@@ -35,7 +36,7 @@ IMPORT = "import torch, torch_musa"
 AUTOLOAD = "TORCH_DEVICE_BACKEND_AUTOLOAD"
 
 
-@check("torch-musa-missing", layer=Layer.TORCH_MUSA, severity="error")
+@check("torch-musa-missing", layer=Layer.TORCH_MUSA, severity="error", said=by_message)
 def torch_musa_missing(
     gpus: Gpus | Unknown,
     torch_build: TorchBuild,
@@ -141,7 +142,11 @@ def torch_musa_import_fails(
 
 
 @check(
-    "torch-musa-unavailable", layer=Layer.TORCH_MUSA, severity="error", follows_from=Layer.HARDWARE
+    "torch-musa-unavailable",
+    layer=Layer.TORCH_MUSA,
+    severity="error",
+    follows_from=Layer.HARDWARE,
+    said=by_message,
 )
 def torch_musa_unavailable(
     torch_musa: TorchMusa, gpus: Gpus | Unknown, python: Python | Absent | Unknown
@@ -163,6 +168,9 @@ def torch_musa_unavailable(
     - `UserWarning: MUSA initialization: Unexpected error from musaGetDeviceCount()`
     - `RuntimeError: No MUSA GPUs are available`
     - `Found no driver on your system`
+    - `MUSA error: no CUDA-capable device is detected`
+    - `cannot import name 'GPUEvent' from 'tilelang.utils.device'`
+    - `muInit err: 101`
 
     ## Sources
 
@@ -218,12 +226,19 @@ def torch_musa_device_count(
     Compare with `mthreads-gmi` and `musaInfo`: a card that is missing there too is not driven, or
     held for a virtual machine.
 
+    ## Symptoms
+
+    - `[INF0] device count 0`
+
     ## Sources
 
     Own comparison of sysfs and torch.musa.device_count().
     """
     count = torch_musa.device_count
     if not torch_musa.available or count is None:
+        return
+    if not gpus.counted:
+        yield Unknown(f"how many cards there are is not shown: {gpus}")
         return
     mask = environment.get("MUSA_VISIBLE_DEVICES")
     cards = len(gpus.cards)
@@ -380,7 +395,7 @@ def card_without_bf16(torch_musa: TorchMusa) -> Judgement:
         )
 
 
-@check("torch-musa-lacks-architecture", layer=Layer.TORCH_MUSA, severity="error")
+@check("torch-musa-lacks-architecture", layer=Layer.TORCH_MUSA, severity="error", said=by_message)
 def torch_musa_lacks_architecture(
     torch_musa: TorchMusa, python: Python | Absent | Unknown
 ) -> Judgement:
@@ -404,6 +419,9 @@ def torch_musa_lacks_architecture(
 
     torch_musa source (`get_arch_list`, since 2.0.0); torch_musa issue 149 (2026-08).
     """
+    if torch_musa.available and not torch_musa.devices:
+        yield Unknown("torch_musa was not asked for its devices")
+        return
     built = {number for text in torch_musa.architectures for number in re.findall(r"\d+", text)}
     for device in torch_musa.devices:
         number = "".join(map(str, device.capability or ()))

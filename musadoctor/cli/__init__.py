@@ -1,23 +1,63 @@
 """The command line: options to one call to a renderer to an exit code. No policy lives here."""
 
 import errno
+import importlib
 import os
 import sys
 import traceback
 from io import TextIOWrapper
-from typing import NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 from musadoctor import __version__
-from musadoctor.cli import capture, checks, env, guard, report, verify
+from musadoctor.cli import report
 from musadoctor.cli.shared import BROKEN, USAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 UNREAD = 141
 """What a shell calls a program that a broken pipe ended."""
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+COMMANDS = {
+    "capture": "capture.capture",
+    "triage": "triage.triage",
+    "list": "checks.list_checks",
+    "explain": "checks.explain",
+    "env": "env.env",
+    "guard": "guard.app",
+    "verify": "verify.verify",
+}
+"""Where each command is."""
+
+
+class Commands(TyperGroup):
+    """Loads the command that is given, and no other."""
+
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - typer's own
+        """Know the commands' names."""
+        super().__init__(**given)
+        self.commands = dict.fromkeys(COMMANDS, TyperCommand("not loaded"))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ANN401, ARG002 - typer's own
+        """The command of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(".")
+        found: object = getattr(importlib.import_module(f"musadoctor.cli.{module}"), name)
+        if isinstance(found, typer.Typer):
+            return get_command(found)
+        alone = typer.Typer(add_completion=False)
+        alone.command(cmd_name)(cast("Callable[..., None]", found))
+        return get_command(alone)
+
+
 app = typer.Typer(
     name="musadoctor",
+    cls=Commands,
     help="Can this host run PyTorch on its Moore Threads GPUs, and what is the first thing to fix?",
     epilog="Exit codes: 0 nothing failed, 1 something failed, 2 wrong use or unreadable input, "
     "3 incomplete, 4 musadoctor itself broke, 130 interrupted.",
@@ -25,12 +65,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.callback(invoke_without_command=True)(report.report)
-app.command()(capture.capture)
-app.command("list")(checks.list_checks)
-app.command()(checks.explain)
-app.command()(env.env)
-app.add_typer(guard.app)
-app.command()(verify.verify)
 
 
 def run() -> NoReturn:

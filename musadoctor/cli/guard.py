@@ -58,6 +58,7 @@ class FilesByDefault(TyperGroup):
 app = typer.Typer(
     name="guard",
     cls=FilesByDefault,
+    add_completion=False,
     help="Refuse to install what would replace the vendor's torch: `guard FILE|DIR...` judges"
     " dependency files, `guard -- pip install ...` stands before an installer.",
 )
@@ -138,18 +139,17 @@ def files(
     from musadoctor.requirements.files import read  # noqa: PLC0415
     from musadoctor.selection import SelectionError  # noqa: PLC0415
 
-    live = _live(timeout, python)
-    stack = _stack(live, recording, assume, python)
+    stack = _stack(timeout, recording, assume, python)
     requirements = read(paths, stdin=sys.stdin.buffer.read)
     chosen = (select or (), ignore or ())
     try:
         report = judge(requirements, stack, *chosen)
         if deep:
-            resolution = _resolved(live, requirements, stack, timeout)
+            resolution = _resolved(_live(timeout, python), requirements, stack, timeout)
             report = judge(requirements, stack, *chosen, resolution=resolution)
     except SelectionError as error:
         refuse(str(error))
-    colour = output is None and _coloured(live)
+    colour = output is None and sys.stdout.isatty() and _coloured(_live(timeout, python))
     form = GuardFormat.json if json else format
     write(_show(report, requirements, form, verbose=verbose, quiet=quiet, colour=colour), output)
     if write_to is not None:
@@ -328,7 +328,7 @@ def _live(timeout: float, python: str | None) -> "Live":
 
 
 def _stack(
-    live: "Live", recording: Path | None, assume: str | None, python: str | None
+    timeout: float, recording: Path | None, assume: str | None, python: str | None
 ) -> "StackFact":
     """The stack to protect: of this host, of a recording, or an assumed one."""
     from musadoctor.guard.host import AssumptionError, assumed, stack_of  # noqa: PLC0415
@@ -352,11 +352,12 @@ def _stack(
             return stack_of(read_recording(str(recording)))
         except RecordingError as error:
             refuse(str(error))
+    live = _live(timeout, python)
     return until_interrupted(live, lambda: stack_of(live))
 
 
 def _coloured(live: "Live") -> bool:
-    return sys.stdout.isatty() and not live.env("NO_COLOR") and live.env("TERM") != "dumb"
+    return not live.env("NO_COLOR") and live.env("TERM") != "dumb"
 
 
 def _show(

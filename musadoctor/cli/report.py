@@ -4,7 +4,7 @@ import sys
 import time
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,11 +21,11 @@ from musadoctor.cli.shared import (
     until_interrupted,
     write,
 )
-from musadoctor.doctor import Options, examine, redaction
-from musadoctor.live import Live
-from musadoctor.recording import RecordingError, read_recording
-from musadoctor.report import Report, exit_code
-from musadoctor.selection import SelectionError
+
+if TYPE_CHECKING:
+    from musadoctor.doctor import Options
+    from musadoctor.live import Live
+    from musadoctor.report import Report
 
 
 class Format(str, Enum):
@@ -104,6 +104,11 @@ def report(
     unheard = sorted({"python", "timeout"}.intersection(given)) if recording else []
     if unheard:
         refuse(f"{_option(unheard[0])} says nothing to a recording, whose answers are all there")
+    from musadoctor.doctor import Options, examine  # noqa: PLC0415 - other commands need none of it
+    from musadoctor.recording import RecordingError, read_recording  # noqa: PLC0415
+    from musadoctor.report import exit_code  # noqa: PLC0415
+    from musadoctor.selection import SelectionError  # noqa: PLC0415
+
     options = Options(
         select=tuple(select or ()),
         ignore=tuple(ignore or ()),
@@ -119,6 +124,8 @@ def report(
             made = examine(source, options._replace(recording=named))
             show = _json(made) if as_json else _text(made, verbose=verbose, quiet=quiet)
         else:
+            from musadoctor.live import Live  # noqa: PLC0415
+
             live = Live(time.monotonic() + timeout, python)
             if as_json or output is not None:
                 made = until_interrupted(live, lambda: examine(live, options))
@@ -140,8 +147,11 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _stream(live: Live, options: Options, *, verbose: bool, quiet: bool) -> tuple[Show, Report]:
+def _stream(
+    live: "Live", options: "Options", *, verbose: bool, quiet: bool
+) -> "tuple[Show, Report]":
     """Print layer by layer while the examination goes on; what is left to print comes back."""
+    from musadoctor.doctor import examine, redaction  # noqa: PLC0415
     from musadoctor.render.text import TextReport  # noqa: PLC0415 - rich takes 50 ms
 
     printer = TextReport(
@@ -155,13 +165,13 @@ def _stream(live: Live, options: Options, *, verbose: bool, quiet: bool) -> tupl
     return lambda _: printer.finish(made), made
 
 
-def _json(made: Report) -> Show:
+def _json(made: "Report") -> Show:
     from musadoctor.render.json import render  # noqa: PLC0415 - one renderer a run
 
     return lambda stream: put(stream, render(made))
 
 
-def _text(made: Report, *, verbose: bool, quiet: bool) -> Show:
+def _text(made: "Report", *, verbose: bool, quiet: bool) -> Show:
     from musadoctor.render.text import render  # noqa: PLC0415 - rich takes 50 ms
 
     return lambda stream: render(made, stream, verbose=verbose, quiet=quiet)

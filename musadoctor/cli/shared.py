@@ -6,11 +6,12 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, NoReturn, TextIO, TypeVar
+from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO, TypeVar
 
 import typer
 
-from musadoctor.live import Live
+if TYPE_CHECKING:
+    from musadoctor.live import Live
 
 USAGE, INCOMPLETE, BROKEN, INTERRUPTED = 2, 3, 4, 130
 Show = Callable[[TextIO], None]
@@ -59,7 +60,7 @@ RedactOption = Annotated[
 ]
 
 
-def until_interrupted(live: Live, work: Callable[[], T]) -> T:
+def until_interrupted(live: "Live", work: Callable[[], T]) -> T:
     """Do ``work``; Ctrl-C stops what it runs and leaves with exit code 130.
 
     So do SIGTERM and SIGHUP: what is run has a session of its own, which they do not reach.

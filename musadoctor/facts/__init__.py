@@ -22,6 +22,7 @@ from musadoctor.facts.environment import Environment, SearchEntry
 from musadoctor.facts.hardware import Gpu, Gpus, PcieLink
 from musadoctor.facts.kernel import DkmsTree, KernelLog, KernelMessage, ModuleFile
 from musadoctor.facts.machine import Container, ContainerRuntime, InjectedFile, Machine
+from musadoctor.facts.messages import MessageLine, Messages
 from musadoctor.facts.network import Rdma, RdmaDevice, RdmaPort
 from musadoctor.facts.python import (
     Distribution,
@@ -101,6 +102,8 @@ __all__ = [
     "LoadableLibrary",
     "Machine",
     "Mcc",
+    "MessageLine",
+    "Messages",
     "MissingLibrary",
     "ModuleFile",
     "MusaDevice",

@@ -26,6 +26,8 @@ class KernelDriver(NamedTuple):
     stated: tuple[StatedVersion, ...]
     """Every place that names its version: sysfs, procfs. Empty where none does."""
     source: str
+    loaded: bool = True
+    """Whether something shows that it is loaded: a number in a sentence does not."""
 
     @property
     def version(self) -> KernelDriverVersion | None:

@@ -29,6 +29,8 @@ class Environment(NamedTuple):
     """Those of the known names that are set, with their values."""
     path: tuple[SearchEntry, ...]
     library_path: tuple[SearchEntry, ...]
+    partial: bool = False
+    """Whether variables may be set that are not among these, as in an excerpt."""
 
     def get(self, name: str) -> str | None:
         """The value of a variable, ``None`` where it is not set."""

@@ -34,6 +34,8 @@ class Gpu(NamedTuple):
     link: PcieLink | None
 
     def __str__(self) -> str:
+        if not self.address:
+            return self.product or "a card"
         return f"{self.product or f'unknown product 1ed5:{self.device_id}'} at {self.address}"
 
 
@@ -42,6 +44,10 @@ class Gpus(NamedTuple):
 
     cards: tuple[Gpu, ...]
     source: str
+    by_name: bool = False
+    """Known by a name in a sentence alone: neither number, address nor state is known."""
+    counted: bool = True
+    """Whether all cards of the machine are among these: a pasted table may be cut."""
 
     @property
     def architectures(self) -> tuple[str, ...]:
@@ -54,6 +60,8 @@ class Gpus(NamedTuple):
         return tuple(dict.fromkeys(c.product or f"1ed5:{c.device_id}" for c in self.cards))
 
     def __str__(self) -> str:
+        if self.by_name:
+            return f"{', '.join(self.products)} ({self.source})"
         counts = dict.fromkeys(self.products, 0)
         for card in self.cards:
             counts[card.product or f"1ed5:{card.device_id}"] += 1

@@ -24,10 +24,14 @@ class KernelLog(NamedTuple):
     """The first and the last, where there are very many."""
     since_start: bool
     """Whether the log still goes back to the start of the machine."""
+    excerpt: bool = False
+    """Whether lines may be left out, as in what a person pasted."""
 
     def __str__(self) -> str:
         lines = f"{len(self.messages) or 'no'} line{'' if len(self.messages) == 1 else 's'}"
         reach = "" if self.since_start else ", which no longer goes back to the machine's start"
+        if self.excerpt:
+            reach = ", which may be left out in part"
         return f"{lines} about the cards in the kernel log{reach}"
 
 

@@ -106,12 +106,7 @@ class Stack(NamedTuple):
     def __str__(self) -> str:
         if not self.vendor:
             return f"no vendor's torch ({self.source})"
-        named = ", ".join(
-            f"{name} {self.versions[name]}"
-            for name in ("torch", "torchvision", "torchaudio", "triton", "torch-musa")
-            if name in self.versions
-        )
-        return f"{named} ({self.source})"
+        return f"torch {self.versions.get('torch', 'of unknown version')} ({self.source})"
 
 
 class Replacement(NamedTuple):

@@ -35,6 +35,9 @@ class Toolkit(NamedTuple):
     problem: str | None = None
     """What is wrong with the tree: no ``bin/mcc``, an unreadable ``version.json``."""
 
+    assumed: bool = False
+    """Whether only its number is known, and ``root`` is the usual place."""
+
     def component(self, name: str) -> Component | None:
         """The component of this name, ``None`` where version.json does not list it."""
         return next((c for c in self.components if c.name == name), None)

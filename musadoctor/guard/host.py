@@ -1,17 +1,16 @@
 """The vendor's stack that must stay: this host's, a recorded one's, or an assumed one."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from musadoctor.facts.base import Absent, Unknown
 from musadoctor.facts.hardware import Gpus
 from musadoctor.facts.python import Distributions, Python, TorchBuild, TorchMusaBuild
 from musadoctor.facts.requirements import Stack, StackFact
 from musadoctor.facts.toolkit import Toolkits
-from musadoctor.probes.distributions import distributions, torch_build, torch_musa_build
-from musadoctor.probes.pci import gpus
-from musadoctor.probes.python import python
-from musadoctor.probes.toolkit import toolkits
-from musadoctor.system import Failure, System
+
+if TYPE_CHECKING:
+    from musadoctor.system import System
 
 NEWEST = "2.9.1.post1+musa5.2.0"
 """The vendor's torch that ``--assume musa`` stands for: the newest that is publicly documented."""
@@ -45,11 +44,19 @@ class AssumptionError(ValueError):
     """``--assume`` names nothing that can be assumed."""
 
 
-def stack_of(system: System) -> StackFact:
+def stack_of(system: "System") -> StackFact:
     """The vendor's builds in the examined environment.
 
     ``Absent`` where nothing of Moore Threads is there, so that nothing needs protection.
     """
+    from musadoctor.probes.distributions import (  # noqa: PLC0415 - an assumed host is not asked
+        distributions,
+        torch_build,
+        torch_musa_build,
+    )
+    from musadoctor.probes.python import python  # noqa: PLC0415
+    from musadoctor.system import Failure  # noqa: PLC0415
+
     interpreter = python(system)
     build = torch_build(system)
     musa = torch_musa_build(system)
@@ -125,8 +132,11 @@ def markers(version: str, machine: str) -> Mapping[str, str]:
     }
 
 
-def _nothing_to_protect(system: System) -> Absent | None:
+def _nothing_to_protect(system: "System") -> Absent | None:
     """Why nothing needs protection; ``None`` where something of Moore Threads is there."""
+    from musadoctor.probes.pci import gpus  # noqa: PLC0415 - an assumed host is not asked
+    from musadoctor.probes.toolkit import toolkits  # noqa: PLC0415
+
     cards = gpus(system)
     trees = toolkits(system)
     if isinstance(cards, Gpus) or isinstance(trees, Toolkits):

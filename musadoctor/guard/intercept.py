@@ -27,7 +27,7 @@ from musadoctor.guard.host import stack_of
 from musadoctor.guard.judge import judge
 from musadoctor.guard.protect import in_force
 from musadoctor.guard.restore import restoration
-from musadoctor.guard.safe import barred
+from musadoctor.guard.safe import REMOVING, barred
 from musadoctor.guard.state import states, twice
 from musadoctor.guard.target import Target, target
 from musadoctor.probes.distributions import Package, package, torch_build
@@ -108,7 +108,7 @@ def decide(  # noqa: PLR0911 - one a way out
 ) -> Decision:
     """Judge an installer's command line. Nothing is run but what tells of the environment."""
     system = system_of(None)
-    install = parse(argv)
+    install = _understood(argv)
     if install is None:
         named = shlex.join(argv) or "nothing"
         return Decision("usage", f"{named}: no installer that the guard understands")
@@ -161,6 +161,15 @@ def run(decision: Decision, argv: Sequence[str], system_of: SystemOf) -> Outcome
         f" {'; '.join(harm)}; {lost.text}",
         lost.commands,
     )
+
+
+def _understood(argv: Sequence[str]) -> Install | None:
+    """A command line; one that removes with what its files list."""
+    install = parse(argv)
+    if install is None or install.action not in REMOVING:
+        return install
+    more = (entry.name for entry in read(install.files).entries)
+    return install._replace(requirements=(*install.requirements, *more), files=())
 
 
 def _outcome(code: int | str) -> Outcome:
@@ -246,15 +255,17 @@ def _requirements(install: Install, argv: Sequence[str], system: System) -> Requ
         variables=tuple(_index_variables(install, system)),
     )
     text = shlex.join(argv)
-    asked = [entry for entry in entries(install, PLACE, text) if entry.kind != "include"]
+    made = list(entries(install, PLACE, text))
+    asked = [entry for entry in made if entry.kind != "include"]
     of_files = read(install.files) if install.files else Requirements((), ())
     of_constraints = read(install.constraints) if install.constraints else Requirements((), ())
-    fresh = asked[0].fresh if asked else False
+    # What a file asks for is asked for in the command's way.
+    way = [(entry.flags, entry.fresh) for entry in made] or [((), False)]
     return Requirements(
         (*of_files.files, *of_constraints.files),
         (
             *asked,
-            *(entry._replace(flags=install.flags, fresh=fresh) for entry in of_files.entries),
+            *(entry._replace(flags=way[0][0], fresh=way[0][1]) for entry in of_files.entries),
             *(entry._replace(scope="constraint") for entry in of_constraints.entries),
         ),
     )
@@ -280,8 +291,12 @@ def _index_variables(install: Install, system: System) -> Iterator[tuple[str, st
 def _hashed(install: Install, argv: Sequence[str], system: System) -> bool:
     """Whether pip will demand hashes: by its flag, or because one line of a file has one."""
     texts = (system.read(path) for path in (*install.files, *install.constraints))
-    return "--require-hashes" in argv or any(
-        isinstance(text, str) and "--hash" in text for text in texts
+    variable = system.env("PIP_REQUIRE_HASHES")
+    switched = isinstance(variable, str) and variable.lower() not in _OFF
+    return (
+        switched
+        or "--require-hashes" in argv
+        or any(isinstance(text, str) and "--hash" in text for text in texts)
     )
 
 

@@ -32,9 +32,6 @@ MOST_ROUNDS = 5
 _INCLUDES = {"--requirement": "-r", "--constraint": "-c"}
 _HASHED = re.compile(r"(?:^|\s)--(?:hash|require-hashes)\b")
 _COMMENT = re.compile(r"(?:^|\s+)#.*")
-_COUNTERPART = re.compile(
-    r"take the \+musa build of (?P<name>that name|[\w.-]+) from the Moore Threads package index"
-)
 
 Judge = Callable[[Requirements], Report]
 
@@ -49,7 +46,7 @@ class Rewritten(NamedTuple):
     files: tuple[tuple[str, bytes], ...]
     """Path and content; the copy of what the user named comes first."""
     notes: tuple[str, ...]
-    """What was put in another's place, and what takes thought."""
+    """What was put in another's place, and what was left out that has a counterpart."""
     commands: tuple[str, ...]
     """What is to be installed from the vendor's index, which no file may name: an index in a file
     holds for all of its lines. Versions are left open, and the address."""
@@ -63,7 +60,8 @@ class _Change(NamedTuple):
     instead: str
     """Empty where the line becomes a comment."""
     reason: str
-    commands: tuple[str, ...] = ()
+    counterpart: str
+    commands: tuple[str, ...]
 
 
 def rewrite(requirements: Requirements, judge: Judge, target: str) -> Rewritten:
@@ -161,7 +159,6 @@ def _included(requirements: Requirements) -> Iterator[RequirementsFile]:
 def _changes(given: Requirements, texts: Mapping[str, str], judge: Judge) -> Iterator[_Change]:
     entries = list(_entries(given, texts))
     files = tuple(file for file in given.files if file.path in texts)
-    names = {entry.where: entry.name for entry in reversed(entries) if entry.name}
     included = {entry.where for entry in entries if entry.kind == "include"}
     found: dict[str, list[tuple[str, Finding]]] = {}
     for result in judge(Requirements(files, tuple(entries))).results:
@@ -175,7 +172,7 @@ def _changes(given: Requirements, texts: Mapping[str, str], judge: Judge) -> Ite
             where = f"{path}:{line.first}"
             # What an include leads to is changed there.
             if where in found and where not in included:
-                yield from _change(path, line, found[where], names.get(where, ""), hashed=hashed)
+                yield from _change(path, line, found[where], hashed=hashed)
 
 
 def _entries(given: Requirements, texts: Mapping[str, str]) -> Iterator[Entry]:
@@ -199,7 +196,7 @@ def _entries(given: Requirements, texts: Mapping[str, str]) -> Iterator[Entry]:
 
 
 def _change(
-    path: str, line: Line, found: Sequence[tuple[str, Finding]], name: str, *, hashed: bool
+    path: str, line: Line, found: Sequence[tuple[str, Finding]], *, hashed: bool
 ) -> Iterator[_Change]:
     wanted = [
         (finding.fix.instead or "" if finding.fix else "", finding)
@@ -215,10 +212,10 @@ def _change(
     if instead and hashed:
         instead, reason = "", f"{reason}; no line is put into a file with hashes"
     commands = finding.fix.commands if finding.fix else ()
-    if there := _COUNTERPART.search(reason):
-        counterpart = name if there["name"] == "that name" else there["name"]
+    counterpart = finding.fix.counterpart if finding.fix else ""
+    if counterpart:
         commands = (*commands, _install(counterpart))
-    yield _Change(path, line, instead, " ".join(reason.split()), commands)
+    yield _Change(path, line, instead, " ".join(reason.split()), counterpart, commands)
 
 
 def _install(name: str) -> str:
@@ -233,7 +230,7 @@ def _notes(change: _Change) -> Iterator[str]:
     was = shown(change.line.text)
     if change.instead:
         yield f"{was} became {change.instead}: {change.reason}"
-    elif not change.reason.startswith("leave it out"):
+    elif change.counterpart:
         yield f"{was} was left out: {change.reason}"
 
 

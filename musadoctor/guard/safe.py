@@ -13,7 +13,7 @@ from musadoctor.guard.constraints import FAMILY
 from musadoctor.requirements.installers import Install
 from musadoctor.requirements.requirement import entry_of
 
-_REMOVING = frozenset({"uninstall", "remove", "pip uninstall"})
+REMOVING = frozenset({"uninstall", "remove", "pip uninstall"})
 _CONDA = frozenset({"conda", "mamba", "micromamba"})
 _DETACHED = {
     ("uv", "run"): frozenset({"--no-sync", "--no-project", "--isolated"}),
@@ -59,7 +59,7 @@ def barred(  # noqa: PLR0911 - one a kind of command
     """
     if install.unknown:
         return Bar(f"the guard does not know {' '.join(install.unknown)} of {install.tool}")
-    if install.action in _REMOVING and (lost := _named(install, names)):
+    if install.action in REMOVING and (lost := _named(install, names)):
         return Bar(f"it would remove the vendor's {', '.join(lost)}")
     if install.tool == "pip" or install.action in {"pip install", "pip uninstall"}:
         return _pip(install, lasting=lasting)

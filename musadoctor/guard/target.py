@@ -13,7 +13,8 @@ from musadoctor.system import Failure, System
 OWN = frozenset({"hatch", "pipx"})
 """Tools that make an environment of their own for whatever they install."""
 CONDA = frozenset({"conda", "mamba", "micromamba"})
-_SHEBANG = re.compile(r"#!\s*(?P<program>\S+)(?:[ \t]+(?P<argument>\S+))?")
+_SHEBANG = re.compile(r"#!\s*(\S+)(?:[ \t]+(\S+))?")
+_PYTHONS = ("python", "pypy")
 _LONG_SHEBANG = re.compile(r"""'''exec'\s+(?:"(?P<quoted>[^"\n]+)"|(?P<bare>\S+))\s+"\$0\"""")
 _VERSION_REQUEST = re.compile(r"(?:\w+@)?[\d.]+\+?[\w.]*|(?:cpython|pypy)[\w.@-]*|[<>=~!].*")
 
@@ -36,7 +37,7 @@ def target(install: Install, system: System) -> Found:
         return Absent(f"{install.tool} {install.action} has an environment of its own")
     if install.tool == "pip":
         return _pip(install, system)
-    if install.tool == "uv pip" or install.action.startswith("pip "):
+    if install.action.startswith("pip "):
         return _uv_pip(install, system)
     if install.tool in CONDA:
         return _conda(install, system)
@@ -45,43 +46,51 @@ def target(install: Install, system: System) -> Found:
 
 
 def _pip(install: Install, system: System) -> Found:
-    *_, before, program = ("", *install.program)
-    module = before.startswith("-") and before.endswith("m")
-    if module:
-        return _named(install.python, system, "the command's own interpreter")
-    folder = program.rpartition("/")[0]
-    suffix = re.sub(r"^pip-?", "", program.rpartition("/")[2])
-    beside = f"{folder}/python{suffix or '3'}" if folder else ""
-    if install.python and install.python != beside:
+    program = install.program[-1]
+    folder, _, name = program.rpartition("/")
+    suffix = re.sub(r"^pip-?", "", name)
+    # What was guessed from the script's name and what was given look alike.
+    guessed = f"{folder}/python{suffix or '3'}" if folder else ""
+    own = install.python in install.program
+    if install.python and not own and install.python != guessed:
         return _named(install.python, system, "--python")
-    if variable := _variable(system, "PIP_PYTHON"):
-        return _named(variable, system, "PIP_PYTHON")
-    found = system.find(program)
-    if isinstance(found, Failure) or not found.path:
-        return Unknown(f"no {program} on PATH")
-    return _of_script(found.path, suffix, system)
+    found = (
+        _named(install.python, system, "the command's own interpreter")
+        if own
+        else _of_script(program, suffix, system)
+    )
+    variable = _variable(system, "PIP_PYTHON")
+    other = _named(variable, system, "PIP_PYTHON") if variable else found
+    # Older releases of pip do not heed the variable.
+    if isinstance(found, Target) and isinstance(other, Target):
+        return Target(tuple(dict.fromkeys((*other.pythons, *found.pythons))), other.why)
+    return other if isinstance(found, Target) else found
 
 
-def _of_script(path: str, suffix: str, system: System) -> Found:
+def _of_script(program: str, suffix: str, system: System) -> Found:
     """The interpreter that a script of pip's names in its first lines."""
-    text = system.read(path)
+    at = system.find(program)
+    if isinstance(at, Failure) or not at.path:
+        return Unknown(f"no {program} on PATH")
+    text = system.read(at.path)
     if isinstance(text, Failure):
-        return Unknown(f"which interpreter {path} has is not known: {text}")
+        return Unknown(f"which interpreter {at.path} has is not known: {text}")
     shebang = _SHEBANG.match(text)
-    program = shebang["program"] if shebang else ""
-    name = program.rpartition("/")[2]
-    why = f"the interpreter of {path}"
-    if name.startswith(("python", "pypy")):
-        return _named(program, system, why)
-    argument = (shebang["argument"] or "") if shebang else ""
-    if name == "env" and argument.startswith(("python", "pypy")):
-        return _named(argument, system, why)
-    if exec_line := _LONG_SHEBANG.search(text):
-        return _named(exec_line["quoted"] or exec_line["bare"], system, why)
-    if "pyenv" in text and " exec " in text:
+    words = [word for word in (shebang.groups() if shebang else ()) if word]
+    if words and words[0].rpartition("/")[2] == "env":
+        del words[0]
+    named = words[0] if words and words[0].rpartition("/")[2].startswith(_PYTHONS) else ""
+    if line := _LONG_SHEBANG.search(text):
+        named = line["quoted"] or line["bare"]
+    elif not named and "pyenv" in text and " exec " in text:
         # Its shims of one folder all lead to the same release.
-        return _named(f"{path.rpartition('/')[0]}/python{suffix}", system, why)
-    return Unknown(f"which interpreter {path} has is not known: it is no script of pip's")
+        named = f"{at.path.rpartition('/')[0]}/python{suffix}"
+    if not named:
+        return Unknown(
+            f"which interpreter {at.path} has is not known: it is no script of pip's; name it, as"
+            " in `python -m pip`"
+        )
+    return _named(named, system, f"the interpreter of {at.path}")
 
 
 def _uv_pip(install: Install, system: System) -> Found:

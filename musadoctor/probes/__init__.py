@@ -22,6 +22,7 @@ from musadoctor.probes import (
     pci,
     python,
     routes,
+    stated,
     toolkit,
     torch,
     triton,
@@ -64,6 +65,7 @@ PROBES: dict[str, Probe] = {
     "distributions": distributions.distributions,
     "torch_build": distributions.torch_build,
     "torch_musa_build": distributions.torch_musa_build,
+    "messages": stated.messages,
     "triton": triton.triton,
 }
 """The probe of each fact, by the name that a check's parameter bears."""

@@ -15,14 +15,16 @@ from musadoctor.facts import (
 )
 from musadoctor.facts.toolkit import ComponentLibraryFact
 from musadoctor.probes.libraries import preferred
+from musadoctor.probes.stated import stated
 from musadoctor.probes.toolkit import (
+    LINK,
     real_path,
     toolkit,
     toolkits,
     tree_of_path,
     version_query,
 )
-from musadoctor.system import Failure, System
+from musadoctor.system import UNRECORDED, Failure, System
 from musadoctor.versions import ComponentVersion
 
 NCCL_LEVEL = "2.11.4"
@@ -56,6 +58,8 @@ def _component(
     if not path and isinstance(in_use, Toolkit):
         path = _in_tree(system, in_use, stem)
     if not path:
+        if told := _by_word(system, name, component, other_numbers):
+            return told
         for unknown in (taken, in_use):
             if isinstance(unknown, Unknown):
                 return unknown
@@ -69,6 +73,24 @@ def _component(
             return ComponentLibrary(name, version, path, source)
         doubtful = f"{source} states {version}, the NCCL release that it is compatible with"
     return ComponentLibrary(name, None, path, doubtful or f"{file}, which nothing numbers")
+
+
+def _by_word(
+    system: System, name: str, component: str, other_numbers: tuple[str, ...]
+) -> ComponentLibrary | None:
+    """Of a transcript: the number in ``musa_version_query``, or in a sentence."""
+    there = system.stat(LINK)
+    if not isinstance(there, Failure):
+        return None
+    query = version_query(system)
+    block = query.component(component) if isinstance(query, VersionQuery) else None
+    if there.kind == UNRECORDED and isinstance(query, VersionQuery) and block:
+        known = block.version if str(block.version) not in other_numbers else None
+        return ComponentLibrary(name, known, "", query.source)
+    for item in stated(system, component, there):
+        if (number := ComponentVersion.parse(item.value)) and item.value not in other_numbers:
+            return ComponentLibrary(name, number, "", item.source)
+    return None
 
 
 def _in_tree(system: System, tree: Toolkit, stem: str) -> str:

@@ -27,6 +27,7 @@ from musadoctor.facts.python import (
     Distributions,
     DistributionsFact,
     Python,
+    PythonFact,
     TorchBuild,
     TorchBuildFact,
     TorchMusaBuild,
@@ -34,7 +35,8 @@ from musadoctor.facts.python import (
 )
 from musadoctor.probes.once import once
 from musadoctor.probes.python import python
-from musadoctor.system import NOT_THERE, Failure, System
+from musadoctor.probes.stated import SEARCH_PATH, SITE
+from musadoctor.system import NOT_THERE, UNRECORDED, Failure, System
 from musadoctor.versions import WheelVersion
 
 WANTED = frozenset(
@@ -101,9 +103,21 @@ def package(system: System, interpreter: Python, name: str) -> Package | Absent 
     return Absent(f"{name} is not installed for {interpreter.path}")
 
 
+def examined(system: System) -> PythonFact:
+    """The examined interpreter; of a transcript one that is not told, with its packages."""
+    found = python(system)
+    if isinstance(found, Unknown):
+        told = system.find("python3")
+        if isinstance(told, Failure) and told.kind == UNRECORDED:
+            folder = system.list(SITE)
+            if not isinstance(folder, Failure):
+                return Python("python3", "not told", "", "", "", SEARCH_PATH)
+    return found
+
+
 def distributions(system: System) -> DistributionsFact:
     """The known distributions; all of a name that the first folder with the name holds."""
-    interpreter = python(system)
+    interpreter = examined(system)
     if not isinstance(interpreter, Python):
         return interpreter
     items = [item for _, item in _installed(system, interpreter, WANTED)]
@@ -120,7 +134,7 @@ def distributions(system: System) -> DistributionsFact:
 
 def torch_build(system: System) -> TorchBuildFact:
     """The installed torch and what it was built for, told by its content."""
-    interpreter = python(system)
+    interpreter = examined(system)
     if not isinstance(interpreter, Python):
         return interpreter
     found = package(system, interpreter, "torch")
@@ -161,7 +175,7 @@ def torch_build(system: System) -> TorchBuildFact:
 @once
 def torch_musa_build(system: System) -> TorchMusaBuildFact:
     """The installed torch_musa, what it was built for and what it needs."""
-    interpreter = python(system)
+    interpreter = examined(system)
     if not isinstance(interpreter, Python):
         return interpreter
     found = package(system, interpreter, "torch_musa")

@@ -11,13 +11,16 @@ from musadoctor.facts.driver import (
     DeviceNode,
     DeviceNodes,
     DeviceNodesFact,
+    Gmi,
     KernelDriver,
     KernelDriverFact,
     StatedVersion,
 )
+from musadoctor.probes.gmi import gmi
 from musadoctor.probes.once import once
 from musadoctor.probes.pci import VENDOR, gpus
-from musadoctor.system import NOT_THERE, Failure, System
+from musadoctor.probes.stated import stated as in_prose
+from musadoctor.system import NOT_THERE, UNRECORDED, Failure, System
 from musadoctor.versions import KernelDriverVersion
 
 MODULE = "/sys/module/mtgpu"
@@ -35,14 +38,30 @@ def kernel_driver(system: System) -> KernelDriverFact:
     module = system.stat(MODULE)
     procfs = system.read(PROCFS)
     if isinstance(module, Failure) and isinstance(procfs, Failure):
-        return _not_loaded(system, module)
+        return _by_word(system, module) or _not_loaded(system, module)
     stated: list[StatedVersion] = []
     version = system.read(f"{MODULE}/version")
     if isinstance(version, str) and (parsed := KernelDriverVersion.parse(version)):
         stated.append(StatedVersion(parsed, f"{MODULE}/version"))
     if isinstance(procfs, str) and (parsed := package_version(procfs)):
         stated.append(StatedVersion(parsed, PROCFS))
-    return KernelDriver(tuple(stated), PROCFS if isinstance(module, Failure) else MODULE)
+    source = PROCFS if isinstance(module, Failure) else MODULE
+    if not stated and (told := _by_word(system, Failure(UNRECORDED, ""))):
+        return told._replace(loaded=True, source=f"{source}, {told.source}")
+    return KernelDriver(tuple(stated), source)
+
+
+def _by_word(system: System, module: Failure) -> KernelDriver | None:
+    """Of a transcript: what the management tool or a sentence says, where sysfs is not shown."""
+    if module.kind != UNRECORDED:
+        return None
+    listed = gmi(system)
+    if isinstance(listed, Gmi) and listed.driver:
+        return KernelDriver((StatedVersion(listed.driver, listed.source),), listed.source)
+    for item in in_prose(system, "driver", module):
+        if version := KernelDriverVersion.parse(item.value):
+            return KernelDriver((StatedVersion(version, item.source),), item.source, loaded=False)
+    return None
 
 
 def _not_loaded(system: System, module: Failure) -> Absent | Unknown:

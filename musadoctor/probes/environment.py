@@ -9,7 +9,7 @@ from musadoctor.facts import Environment, SearchEntry, Toolkit, Toolkits, Unknow
 from musadoctor.facts.environment import EnvironmentFact
 from musadoctor.probes.once import once
 from musadoctor.probes.toolkit import toolkits, version_of_path
-from musadoctor.system import NOT_THERE, Failure, System
+from musadoctor.system import NOT_THERE, UNRECORDED, Failure, System
 
 SEARCH_PATHS = ("PATH", "LD_LIBRARY_PATH")
 
@@ -85,10 +85,14 @@ def stem_of(name: str) -> str | None:
 def environment(system: System) -> EnvironmentFact:
     """The known variables that are set, with the folders of PATH and LD_LIBRARY_PATH looked up."""
     answers = {name: system.env(name) for name in VARIABLES}
+    partial = False
     for name in ("MUSA_HOME", *SEARCH_PATHS):
         answer = answers[name]
         if isinstance(answer, Failure):
-            return Unknown(str(answer))
+            if answer.kind == UNRECORDED and any(isinstance(a, str) for a in answers.values()):
+                partial = True
+            else:
+                return Unknown(str(answer))
     # A recording of an older version may lack the names that were added since.
     known = {name: answer for name, answer in answers.items() if isinstance(answer, str)}
     installed = toolkits(system)
@@ -100,6 +104,7 @@ def environment(system: System) -> EnvironmentFact:
         known,
         tuple(_entry(system, trees, folder, libraries=False) for folder in path),
         tuple(_entry(system, trees, folder, libraries=True) for folder in library_path),
+        partial,
     )
 
 

@@ -40,6 +40,7 @@ from musadoctor.versions import KernelDriverVersion
 FIRST_WITH_JSON = (2, 3)
 
 _HEADER = re.compile(r"[\w-]{1,40}:[ \t]*(\S{1,99})[ \t]+Driver Version:[ \t]*(\S{1,99})")
+_DRIVER = re.compile(r"[ \t]*Driver Version:[ \t]*(\S{1,99})")
 _BUS_ID = re.compile(r"([0-9A-Fa-f]{4,8}):([0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7])")
 _LANES = re.compile(r"([0-9]{1,3})x\(([0-9]{1,3})x\)")
 _USED_OF_TOTAL = re.compile(r"([0-9A-Z/]{1,9}(?:MiB)?)\(([0-9A-Z/]{1,9}(?:MiB)?)\)")
@@ -187,6 +188,8 @@ def parse_table(text: str) -> Table:
             cards[-1] = _second_row(cards[-1], cells)
         elif header := _HEADER.search(line):
             tool_version, driver = header[1], KernelDriverVersion.parse(header[2])
+        elif alone := _DRIVER.match(line):
+            driver = KernelDriverVersion.parse(alone[1])
         elif line.strip() == "Processes:":
             in_processes = True
         elif in_processes and (process := _process(line)):

@@ -25,6 +25,7 @@ from musadoctor.facts.machine import Container
 from musadoctor.probes.container import container
 from musadoctor.probes.driver import kernel_driver
 from musadoctor.probes.pci import gpus
+from musadoctor.probes.stated import is_transcript
 from musadoctor.probes.tools import LONGEST_LINE, complaint
 from musadoctor.system import NOT_THERE, Failure, System
 
@@ -56,7 +57,7 @@ def kernel_log(system: System) -> KernelLogFact:
     if ran.status == "ok" and not (ran.out or ran.note):
         return Unknown("dmesg shows no kernel log at all")
     if ran.status == "ok":
-        return parse_kernel_log(ran.out)
+        return parse_kernel_log(ran.out)._replace(excerpt=is_transcript(system))
     if ran.status == "failed" and "not permitted" in ran.err:
         return Unknown(f"{complaint(ran)}: under sudo the kernel log can be read")
     return Unknown(f"dmesg: {complaint(ran) if ran.status == 'failed' else ran.note or ran.status}")

@@ -97,6 +97,8 @@ def _search(system: System) -> Search | Unknown:
     variables = environment(system)
     if isinstance(variables, Unknown):
         return variables
+    if variables.partial and variables.get(LIBRARY_PATH) is None:
+        return Unknown(f"{LIBRARY_PATH} is not shown")
     platform = system.platform()
     if isinstance(platform, Failure):
         return Unknown(str(platform))

@@ -6,10 +6,13 @@ Every device is a folder of small files: ``vendor`` ``0x1ed5``, ``device`` ``0x0
 """
 
 from musadoctor.facts.base import Absent, Unknown
+from musadoctor.facts.driver import Gmi, GmiCard
 from musadoctor.facts.hardware import Gpu, Gpus, GpusFact, PcieLink
+from musadoctor.probes.gmi import gmi
 from musadoctor.probes.once import once
-from musadoctor.probes.products import product
-from musadoctor.system import NOT_THERE, Failure, System
+from musadoctor.probes.products import by_name, product
+from musadoctor.probes.stated import stated
+from musadoctor.system import NOT_THERE, UNRECORDED, Failure, System
 
 VENDOR = "0x1ed5"
 DISPLAY_CONTROLLERS = "0x03"
@@ -22,7 +25,7 @@ def gpus(system: System) -> GpusFact:
     """Display and 3D controllers of vendor 1ed5, in the order of their addresses."""
     addresses = system.list(BUS)
     if isinstance(addresses, Failure):
-        return _no_bus(system, addresses)
+        return _by_word(system, addresses) or _no_bus(system, addresses)
     unread: list[Failure] = []
     cards: list[Gpu] = []
     for address in addresses:
@@ -42,6 +45,31 @@ def gpus(system: System) -> GpusFact:
     if refused:
         return Unknown(f"the PCI bus cannot be read: {refused[0]}")
     return Absent(f"no GPU of vendor 1ed5 among {len(addresses)} PCI devices in {BUS}")
+
+
+def _by_word(system: System, failure: Failure) -> Gpus | None:
+    """Of a transcript: the cards of the management tool's table, or a card that is named."""
+    if failure.kind != UNRECORDED:
+        return None
+    listed = gmi(system)
+    if isinstance(listed, Gmi) and listed.cards:
+        counted = bool(stated(system, "every card", failure))
+        return Gpus(tuple(map(_listed, listed.cards)), listed.source, counted=counted)
+    named = stated(system, "card", failure)
+    if len(named) != 1:  # of several nobody knows which are in this machine
+        return None
+    known = by_name(named[0].value)
+    card = Gpu("", "", named[0].value, known.architecture, known.memory_mib, None, None, None)
+    return Gpus((card,), named[0].source, by_name=True, counted=False)
+
+
+def _listed(card: GmiCard) -> Gpu:
+    name = card.name if card.name.startswith("MTT ") else f"MTT {card.name}"
+    known = by_name(name)
+    link = None
+    if card.lanes is not None and card.max_lanes is not None:
+        link = PcieLink(card.lanes, card.max_lanes, "", "")
+    return Gpu(card.bus_id, "", name, known.architecture, known.memory_mib, "mtgpu", None, link)
 
 
 def _no_bus(system: System, failure: Failure) -> Absent | Unknown:

@@ -22,6 +22,18 @@ def product(device_id: str) -> Product:
     return _table().get(device_id, Product(None, None, None))
 
 
+def by_name(name: str) -> Product:
+    """The product of a name; what the ids of that name do not agree on is ``None``."""
+    rows = [row for row in _table().values() if row.name == name]
+    architectures = {row.architecture for row in rows}
+    sizes = {row.memory_mib for row in rows}
+    return Product(
+        name if rows else None,
+        architectures.pop() if len(architectures) == 1 else None,
+        sizes.pop() if len(sizes) == 1 else None,
+    )
+
+
 @functools.cache
 def _table() -> dict[str, Product]:
     text = cast("bytes", pkgutil.get_data(__name__, "products.toml")).decode()

@@ -21,6 +21,7 @@ from musadoctor.commands import mcc_version
 from musadoctor.facts import Absent, Component, Mcc, Toolkit, Toolkits, Unknown, VersionQuery
 from musadoctor.facts.toolkit import MccFact, ToolkitFact, ToolkitsFact, VersionQueryFact
 from musadoctor.probes.once import once
+from musadoctor.probes.stated import stated
 from musadoctor.probes.version_query import TOOL, ask_version_query, component_of, not_answered
 from musadoctor.system import NOT_THERE, UNRECORDED, Failure, Found, Stat, System
 from musadoctor.versions import ComponentVersion, ToolkitVersion
@@ -84,6 +85,8 @@ def toolkits(system: System) -> ToolkitsFact:
     if found:
         newest_first = sorted(found.values(), key=_age, reverse=True)
         return Toolkits(tuple(newest_first), "/usr/local, MUSA_HOME, MUSA_PATH, mcc on PATH")
+    if told := _by_word(system):
+        return Toolkits((told,), told.source)
     reasons = [tree.reason for tree in trees if isinstance(tree, Unknown)]
     if reasons:
         return Unknown(reasons[0])
@@ -98,6 +101,10 @@ def toolkit(system: System) -> ToolkitFact:
     mcc on PATH, /usr/local/musa, a single ``/usr/local/musa-*``. Such software takes a variable
     at its word, so one that leads nowhere means that no Toolkit is in use.
     """
+    return _by_word(system) or _in_use(system)
+
+
+def _in_use(system: System) -> ToolkitFact:
     for name in VARIABLES:
         by_name = named_tree(system, name)
         if by_name is not None:
@@ -119,6 +126,21 @@ def toolkit(system: System) -> ToolkitFact:
         return Absent(f"nothing says which of {roots} to use: {unset}, no {LINK}")
     reasons = [tree.reason for tree in (by_link, *local) if isinstance(tree, Unknown)]
     return Unknown(reasons[0]) if reasons else Absent(f"{unset}, no {LINK}*")
+
+
+def _by_word(system: System) -> Toolkit | None:
+    """Of a transcript: the number by ``musa_version_query`` or a sentence, in the usual place."""
+    there = system.stat(LINK)
+    if not isinstance(there, Failure) or there.kind != UNRECORDED:
+        return None
+    query = ask_version_query(system, TOOL)
+    if isinstance(query, VersionQuery) and (whole := _whole(query.components)):
+        parts = tuple(part for part in query.components if part.name != WHOLE)
+        return Toolkit(LINK, whole, f"{query.source}, {LINK} assumed", parts, (), assumed=True)
+    for item in stated(system, "toolkit", there):
+        if number := ToolkitVersion.parse(item.value):
+            return Toolkit(LINK, number, f"{item.source}, {LINK} assumed", (), (), assumed=True)
+    return None
 
 
 def version_query(system: System) -> VersionQueryFact:

@@ -30,8 +30,8 @@ from musadoctor.facts.torch import (
     TorchMusa,
     TorchMusaFact,
 )
-from musadoctor.probes.distributions import package, torch_build
-from musadoctor.probes.python import answers, child_source, ending, python
+from musadoctor.probes.distributions import examined, package, torch_build
+from musadoctor.probes.python import answers, child_source, ending
 from musadoctor.system import Ran, System
 
 _ADDITION = re.compile(r"device \d+: (?:bf16 )?add")
@@ -128,7 +128,7 @@ def collectives(system: System) -> CollectivesFact:
 
 
 def _told(system: System) -> _Told | Absent | Unknown:
-    interpreter = python(system)
+    interpreter = examined(system)
     if not isinstance(interpreter, Python):
         return interpreter
     # Nothing slow is asked before the child: it takes longest of all.

@@ -4,7 +4,7 @@ import json
 
 from musadoctor import __version__
 from musadoctor.render.names import docs_url
-from musadoctor.report import JSON, Report, Result
+from musadoctor.report import JSON, Reading, Report, Result
 
 SCHEMA_VERSION = "1"
 
@@ -41,12 +41,22 @@ def document(report: Report) -> dict[str, JSON]:
             "python": vantage.python,
             "note": vantage.note,
         },
+        **({} if report.reading is None else {"transcript": _reading(report.reading)}),
         "verdict": report.verdict,
         "causes": [result.check.id for result in report.causes],
         "results": [_result(result) for result in report.results],
         "facts": dict(report.facts),
         "bugs": [{"where": bug.where, "traceback": bug.traceback} for bug in report.bugs],
         "seconds": round(report.seconds, 3),
+    }
+
+
+def _reading(reading: Reading) -> JSON:
+    return {
+        "recognised": list(reading.recognised),
+        "not_shown": list(reading.not_shown),
+        "ask": [{"command": q.command, "undecided": list(q.undecided)} for q in reading.ask],
+        "summary": reading.summary,
     }
 
 

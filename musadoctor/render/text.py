@@ -139,10 +139,13 @@ class TextReport:
             self._heading("Ignored")
             for result in ignored:
                 self._item("-", "dim", f"{result.check.id}: {result.reason[9:]}", style="dim")
+        self._bugs(report)
+        self._verdict(report)
+
+    def _bugs(self, report: Report) -> None:
         for bug in report.bugs:
             self._heading(f"A bug in musadoctor: {bug.where}")
             self._print(Text(textwrap.indent(bug.traceback.rstrip(), "    "), STYLES["dim"]))
-        self._verdict(report)
 
     def _findings(self, title: str, severity: Severity, report: Report) -> None:
         chosen = [cause for cause in report.causes if cause.check.severity == severity]

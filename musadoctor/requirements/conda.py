@@ -110,7 +110,7 @@ def channel_entry(path: str, channel: Node) -> Entry:
     """The entry of a channel, by its name or address."""
     where = f"{path}:{channel.line}"
     name = channel_name(channel.text)
-    return Entry("channel", where, shown(channel.text), name=name, fresh=True)
+    return Entry("channel", where, shown(name), name=name, fresh=True)
 
 
 def _dependency(path: str, lines: list[str], item: Node) -> Iterator[Entry]:

@@ -10,10 +10,10 @@ from functools import cache
 from typing import NamedTuple
 
 from musadoctor.facts.requirements import Entry
-from musadoctor.requirements.match_spec import channel_name, spec_entry
+from musadoctor.requirements.match_spec import channel_name, spec_entry, without_token
 from musadoctor.requirements.pip_file import PLACEHOLDER
 from musadoctor.requirements.poetry import pep440
-from musadoctor.requirements.requirement import address, entry_of, shown
+from musadoctor.requirements.requirement import address, entry_of, shown, torch_index
 
 
 class Install(NamedTuple):
@@ -398,13 +398,18 @@ def entries(
 
     ``text`` is the command as written. ``fresh`` is of the place that it runs in: a command that
     makes an environment of its own is fresh everywhere. An entry's flags are the command's, and
-    ``--target``, ``--prefix`` or ``--root`` without its value.
+    ``--target``, ``--prefix`` or ``--root`` without its value; of uv's ``--upgrade``, which reaches
+    what is only depended on, ``--upgrade-strategy=eager`` too.
     """
     if install.harmless or install.action.rpartition(" ")[2] in _REMOVES:
         return
+    if _is_conda(install):
+        text = without_token(text)
     own = fresh or _makes_its_own(install)
     elsewhere = install.target.partition("=")[0]
     flags = (*install.flags, elsewhere) if elsewhere in _ELSEWHERE else install.flags
+    if install.tool == "uv" and "--upgrade" in flags:
+        flags = (*flags, "--upgrade-strategy=eager")
     blank = Entry("option", where, shown(text), scope=scope, fresh=own, flags=flags)
     for name, value in install.variables:
         yield from variable_entries(name, value, where, text, fresh=blank.fresh, scope=scope)
@@ -427,14 +432,15 @@ def _of_options(install: Install, blank: Entry) -> Iterator[Entry]:
         yield blank._replace(kind="include", option="-c", url=address(path))
     for option, url in install.indexes:
         if option == "--channel":
-            yield blank._replace(kind="channel", name=channel_name(url))
+            yield blank._replace(kind="channel", name=url)
         else:
             yield blank._replace(kind="index", option=option, url=address(url))
     for setting in install.settings:
         yield blank._replace(option="--config-settings", specifier=shown(setting))
     for flag in install.flags:
         if flag.startswith("--torch-backend="):
-            yield _torch_index(flag.partition("=")[2], "--torch-backend", blank)
+            url = torch_index(flag.partition("=")[2])
+            yield blank._replace(kind="index", option="--torch-backend", url=url)
 
 
 def variable_entries(
@@ -449,15 +455,9 @@ def variable_entries(
         for url in value.split():
             yield made._replace(kind="index", option=name, url=_index_url(url))
     elif name == "UV_TORCH_BACKEND":
-        yield _torch_index(value, name, made)
+        yield made._replace(kind="index", option=name, url=torch_index(value))
     elif _BUILD_VARIABLE.fullmatch(name) and "musa" not in value.lower():
         yield made._replace(name=name, specifier=shown(value))
-
-
-def _torch_index(backend: str, option: str, blank: Entry) -> Entry:
-    """The index that uv takes torch from: upstream's, in the folder of that name."""
-    url = address(f"https://download.pytorch.org/whl/{backend}")
-    return blank._replace(kind="index", option=option, url=url)
 
 
 def _makes_its_own(install: Install) -> bool:
@@ -679,7 +679,7 @@ def _filled(install: Install, options: list[tuple[str, str]], words: list[str]) 
         files=files,
         constraints=of("--constraint", "--override"),
         indexes=tuple(
-            (option, value if option == "--channel" else _index_url(value))
+            (option, channel_name(value) if option == "--channel" else _index_url(value))
             for option, value in options
             if option in _INDEXES and value
         ),

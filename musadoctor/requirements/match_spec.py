@@ -15,7 +15,7 @@ LONGEST = 1000
 
 _SPEC = re.compile(
     r"""
-    (?: (?P<channel> [^\s=<>!~\[\]]* ) :: )?
+    (?: (?P<channel> [^\s=<>!~\[\]]+ ) :: )?
     (?P<name> [\w*] [\w.*+-]* )
     [ \t]* (?P<rest> [^\[\]]*? )
     [ \t]* (?: \[ (?P<keys> .* ) \] )?
@@ -29,7 +29,7 @@ _FILE = re.compile(
     r"(?P<name>[^/\\]+)-(?P<version>[^-/\\]+)-(?P<build>[^-/\\]+)\.(?:conda|tar\.bz2)"
 )
 _PLACEHOLDER = re.compile(r"\$|\{\{|\{%|<[A-Za-z]")
-_TOKEN = re.compile(r"(?<=/t/)[^/]+/")
+_TOKEN = re.compile(r"(?<=://)(?P<host>[^/\s]+)/t/[^/\s]+")
 
 
 def spec_entry(spec: str, where: str, *, text: str = "") -> Entry:
@@ -37,14 +37,14 @@ def spec_entry(spec: str, where: str, *, text: str = "") -> Entry:
 
     A package's URL or file is one too. Conda's environments are all :attr:`Entry.fresh`.
     """
-    made = Entry("conda", where, shown(text or spec), fresh=True)
+    made = Entry("conda", where, shown(without_token(text or spec)), fresh=True)
     stripped = spec.partition(" #")[0].strip()
     if file := package_file(stripped, made):
         return file
     found = _SPEC.fullmatch(stripped) if len(stripped) <= LONGEST else None
     if found is None:
         reason = PLACEHOLDER if _PLACEHOLDER.search(stripped) else "not a conda match spec"
-        return made._replace(kind="unreadable", text=shown(spec), reason=reason)
+        return made._replace(kind="unreadable", text=shown(without_token(spec)), reason=reason)
     keys = {pair["key"]: pair["value"].strip("\"'") for pair in _KEY.finditer(found["keys"] or "")}
     version = _AROUND_OPERATORS.sub(r"\1", found["rest"])
     build = ""
@@ -75,5 +75,10 @@ def package_file(url: str, made: Entry) -> Entry | None:
 
 @lru_cache(maxsize=1024)
 def channel_name(channel: str) -> str:
-    """A channel's name or address, without the token that conda has in its path."""
-    return address(_TOKEN.sub("", channel.strip())).rstrip("/")
+    """A channel's name or address, without a token."""
+    return address(without_token(channel.strip())).rstrip("/")
+
+
+def without_token(text: str) -> str:
+    """A text whose channels have lost the token that conda takes in a path: ``/t/TOKEN``."""
+    return _TOKEN.sub(r"\g<host>", text) if "/t/" in text else text

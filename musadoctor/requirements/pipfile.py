@@ -18,6 +18,8 @@ from musadoctor.requirements.requirement_list import indexes, place, urls_by_nam
 from musadoctor.requirements.toml_text import items, load, string, table
 
 _NO_PACKAGES = frozenset({"source", "requires", "scripts", "pipenv"})
+_SOURCES = 1 << 14
+"""Characters in which the address of a lock's source is looked for, to tell its line."""
 
 
 def read(path: str, text: str) -> Iterator[Entry]:
@@ -70,7 +72,10 @@ def _lock(path: str, text: str) -> Iterator[Entry]:
             if keys == ("_meta", "sources"):
                 for item in items(value):
                     url = string(table(item).get("url"))
-                    made = Entry("index", here.where, shown(url), url=address(url))
+                    found = text.find(url, at, at + _SOURCES)
+                    below = text.count("\n", at, max(at, found))
+                    where = f"{path}:{line + below}"
+                    made = Entry("index", where, shown(url), url=address(url))
                     yield made._replace(option="source", scope="lock", fresh=True)
             elif keys[0] != "_meta":
                 name = keys[-1]

@@ -122,9 +122,9 @@ def _feature(document: Document, keys: Keys, marker: str) -> Iterator[Entry]:
 
 def _channels(document: Document, keys: Keys) -> Iterator[Entry]:
     for number, channel in enumerate(items(document.get(*keys))):
-        name = string(channel) or string(table(channel).get("channel"))
+        name = channel_name(string(channel) or string(table(channel).get("channel")))
         where = document.where(*keys, number)
-        yield Entry("channel", where, shown(name), name=channel_name(name), fresh=True)
+        yield Entry("channel", where, shown(name), name=name, fresh=True)
 
 
 def _indexes(document: Document, keys: Keys) -> Iterator[Entry]:
@@ -204,11 +204,12 @@ def _environments(path: str, head: str) -> Iterator[Entry]:
             continue
         told.add((key, url))
         line, counted = line + head.count("\n", counted, found.start()), found.start()
-        made = Entry("channel", f"{path}:{line}", shown(url), scope="lock", fresh=True)
+        made = Entry("index", f"{path}:{line}", shown(url), scope="lock", fresh=True)
         if key == "channels":
-            yield made._replace(name=channel_name(url))
+            name = channel_name(url)
+            yield made._replace(kind="channel", text=shown(name), name=name)
         else:
-            yield made._replace(kind="index", url=address(url), option=key)
+            yield made._replace(url=address(url), option=key)
 
 
 def _package(path: str, package: Node) -> Iterator[Entry]:

@@ -61,6 +61,8 @@ def _hatch_environment(document: Document, name: str) -> Iterator[Entry]:
         yield from listed(document, *keys, key, scope=f"env:{name}")
     for script, commands in table(document.get(*keys, "scripts")).items():
         yield from _script(document, commands, (*keys, "scripts", script))
+    for key in ("pre-install-commands", "post-install-commands"):
+        yield from _script(document, document.get(*keys, key), (*keys, key))
     for variable, value in table(document.get(*keys, "env-vars")).items():
         line = f"export {variable}={shlex.quote(string(value))}"
         yield from _command(document, line, (*keys, "env-vars", variable))

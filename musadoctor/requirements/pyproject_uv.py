@@ -12,7 +12,7 @@ from musadoctor.requirements.dependency_table import (
     marker_of,
     unreadable,
 )
-from musadoctor.requirements.requirement import normalised
+from musadoctor.requirements.requirement import normalised, torch_index
 from musadoctor.requirements.requirement_list import (
     index_of,
     indexes,
@@ -62,7 +62,8 @@ def _settings(document: Document, keys: tuple[str, ...]) -> Iterator[Entry]:
             yield index_of(document, *keys, key, number, url=string(item), option=option)
     if backend := string(document.get(*keys, "torch-backend")):
         here = place(document, *keys, "torch-backend")
-        yield Entry("option", here.where, here.text, option="--torch-backend", specifier=backend)
+        made = Entry("index", here.where, here.text, option="torch-backend")
+        yield made._replace(url=torch_index(backend))
 
 
 def _source(

@@ -27,15 +27,13 @@ _PLAIN = re.compile(
     """,
     re.VERBOSE | re.ASCII,
 )
-_NAMED = re.compile(
-    rf"""
+# Texts, which re compiles when they are first needed: most lines have no address.
+_NAMED = rf"""(?xa)
     (?P<name> {_NAME} ) [ \t]*
     (?: \[ (?P<extras> [^\[\]]* ) \] [ \t]* )?
     @ [ \t]* (?P<address> \S+ )
     (?: [ \t]+ ; (?P<marker> .* ) )?
-    """,
-    re.VERBOSE | re.ASCII,
-)
+    """
 _URL = re.compile(r"""://[^\s"'<>]+""")
 _AUTHORITY = re.compile(r"[^/?#]*")
 _LEFT_OUT = "?..."
@@ -45,20 +43,17 @@ _ARCHIVES = (
     *(".tlz", ".tar.lzma"),
 )
 """What pip takes for a file by its name alone."""
-_WHEEL = re.compile(
-    r"(?P<name>[^-]+)-(?P<version>[^-]+)(?:-\d[^-]*)?-[^-]+-[^-]+-[^-]+\.whl", re.IGNORECASE
+_WHEEL = r"(?i)(?P<name>[^-]+)-(?P<version>[^-]+)(?:-\d[^-]*)?-[^-]+-[^-]+-[^-]+\.whl"
+_ARCHIVE = (
+    r"(?i)(?P<name>[a-z][\w.-]*?)-(?P<version>\d[\w.+!-]*?)(?:\.tar(?:\.\w+)?|\.zip|\.t[gbxl]z)"
 )
-_ARCHIVE = re.compile(
-    r"(?P<name>[A-Za-z][\w.-]*?)-(?P<version>\d[\w.+!-]*?)(?:\.tar(?:\.\w+)?|\.zip|\.t[gbxl]z)",
-    re.IGNORECASE,
-)
-_VCS = re.compile(r"(?:git|hg|svn|bzr)(?:\+|://)", re.IGNORECASE)
-_LOCATION = re.compile(r"(?:(?:https?|ftp)://|file:|[.~/]|[A-Za-z]:[\\/])", re.IGNORECASE)
-_NO_PATH = re.compile(r"[ \t@<>=!~;]")
-_EGG = re.compile(r"[#&]egg=(?P<name>[\w.-]+)(?:\[(?P<extras>[^\[\]]*)\])?")
-_MARKER = re.compile(r";(?=\s)|(?<=\s);")
-_PATH_MARKER = re.compile(r";")
-_REPOSITORY_ARCHIVE = re.compile(r"/(?P<name>[^/]+)/(?:-/)?archive/")
+_VCS = r"(?i)(?:git|hg|svn|bzr)(?:\+|://)"
+_LOCATION = r"(?i)(?:(?:https?|ftp)://|file:|[.~/]|[a-z]:[\\/])"
+_NO_PATH = r"[ \t@<>=!~;]"
+_EGG = r"[#&]egg=(?P<name>[\w.-]+)(?:\[(?P<extras>[^\[\]]*)\])?"
+_MARKER = r";(?=\s)|(?<=\s);"
+_PATH_MARKER = r";"
+_REPOSITORY_ARCHIVE = r"/(?P<name>[^/]+)/(?:-/)?archive/"
 
 
 class _Located(NamedTuple):
@@ -161,7 +156,7 @@ def _extras(text: str) -> tuple[str, ...]:
 
 def _with_address(text: str, entry: Entry, *, editable: bool) -> Entry | None:
     """The entry of ``name @ address``, or of an address or path alone."""
-    if named := _NAMED.fullmatch(text):
+    if named := re.fullmatch(_NAMED, text):
         located = _located(named["address"])
         return entry._replace(
             kind=located.kind,
@@ -171,15 +166,15 @@ def _with_address(text: str, entry: Entry, *, editable: bool) -> Entry | None:
             url=located.url,
             marker=printable((named["marker"] or "").strip()),
         )
-    remote = "://" in text or _VCS.match(text)
-    parts = (_MARKER if remote else _PATH_MARKER).split(text, maxsplit=1)
+    remote = "://" in text or re.match(_VCS, text)
+    parts = re.split(_MARKER if remote else _PATH_MARKER, text, maxsplit=1)
     bare = parts[0].strip()
     is_address = (
         editable
-        or _VCS.match(bare)
-        or _LOCATION.match(bare)
+        or re.match(_VCS, bare)
+        or re.match(_LOCATION, bare)
         or bare.partition("[")[0].rstrip().lower().endswith(_ARCHIVES)
-        or ("/" in bare and not _NO_PATH.search(bare))
+        or ("/" in bare and not re.search(_NO_PATH, bare))
     )
     if not bare or not is_address:
         return None
@@ -195,7 +190,7 @@ def _with_address(text: str, entry: Entry, *, editable: bool) -> Entry | None:
 
 
 def _located(text: str) -> _Located:
-    egg = _EGG.search(text)
+    egg = re.search(_EGG, text)
     extras = _extras(egg["extras"] or "") if egg else ()
     name = normalised(egg["name"]) if egg else ""
     path, bracket, inside = text.rpartition("[")
@@ -203,18 +198,18 @@ def _located(text: str) -> _Located:
         text, extras = path.rstrip(), _extras(inside[:-1])
     url = address(text)
     path = url.partition("#")[0].rstrip("/")
-    if _VCS.match(text):
+    if re.match(_VCS, text):
         # A branch may have slashes; the user before the host's @ is gone where there is a "://".
         repository = path.partition("://")[2].partition("@")[0].rstrip("/") or path
         last = re.split("[/:]", repository)[-1].partition("@")[0].removesuffix(".git")
         return _Located("source", name or normalised(last), "", extras, url)
     file = re.split(r"[/\\]", path)[-1]
     if len(file) <= LONGEST_FILE_NAME and (
-        found := _WHEEL.fullmatch(file) or _ARCHIVE.fullmatch(file)
+        found := re.fullmatch(_WHEEL, file) or re.fullmatch(_ARCHIVE, file)
     ):
         specifier = f"=={found['version']}"
         return _Located("requirement", normalised(found["name"]), specifier, extras, url)
-    if not name and (repository_of := _REPOSITORY_ARCHIVE.search(path)):
+    if not name and (repository_of := re.search(_REPOSITORY_ARCHIVE, path)):
         name = normalised(repository_of["name"])
     return _Located("source", name, "", extras, url)
 
@@ -235,3 +230,11 @@ def _by_packaging(text: str, entry: Entry) -> Entry:
         marker=printable(marker),
         url=address(parsed.url or ""),
     )
+
+
+def torch_index(backend: str) -> str:
+    """The index that uv takes torch from: upstream's, in the folder of that name.
+
+    ``auto`` is that of the CPU where uv finds no driver that it knows, as its documentation says.
+    """
+    return address(f"https://download.pytorch.org/whl/{'cpu' if backend == 'auto' else backend}")

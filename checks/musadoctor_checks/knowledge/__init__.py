@@ -128,6 +128,13 @@ class Message(NamedTuple):
     meaning: str
     fix: str
     origin: Origin
+    cause: str
+    """The check whose fault it is a sign of; empty where it may be the sign of several."""
+    alone: re.Pattern[str] | None
+    """What tells the cause in any text of MUSA, not only in a tool's or torch's own answer;
+    ``None`` where it is ``pattern``."""
+    before: re.Pattern[str] | None
+    """What has to stand in the lines just above."""
 
 
 class Refusal(NamedTuple):
@@ -263,15 +270,22 @@ def alloc_conf_keys() -> tuple[AllocConfKey, ...]:
     return tuple(AllocConfKey(_text(row, "key"), _origin(row)) for row in rows("alloc_conf_key"))
 
 
+_MESSAGE = re.IGNORECASE | re.ASCII
+"""Of the patterns: a word ends where a Chinese one begins."""
+
+
 @functools.cache
 def messages() -> tuple[Message, ...]:
     """Error texts and their meaning, the particular ones first."""
     return tuple(
         Message(
-            re.compile(_text(row, "pattern"), re.IGNORECASE),
+            re.compile(_text(row, "pattern"), _MESSAGE),
             _text(row, "meaning"),
             _text(row, "fix"),
             _origin(row),
+            _text(row, "cause"),
+            re.compile(_text(row, "alone"), _MESSAGE) if "alone" in row else None,
+            re.compile(_text(row, "before"), _MESSAGE) if "before" in row else None,
         )
         for row in rows("message")
     )
@@ -324,7 +338,10 @@ def device_limit(subject: str) -> DeviceLimit:
 def explained(texts: Iterable[str]) -> Message | None:
     """The first known message in any of the texts."""
     known = list(texts)
-    return next((m for m in messages() if any(m.pattern.search(text) for text in known)), None)
+    return next(
+        (m for m in messages() if not m.before and any(m.pattern.search(text) for text in known)),
+        None,
+    )
 
 
 def covers(number: str, version: Version) -> bool:

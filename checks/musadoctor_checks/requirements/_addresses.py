@@ -10,16 +10,19 @@ Kind = Literal["musa", "cuda", "foreign", "cpu", ""]
 _CUDA = r"cu(?:da)?[\d.]*\d|cuda|nvidia"
 _FOREIGN = r"""(?x)
     (?<![a-z])
-    (?: rocm | hip | xpu | npu | tpu | neuronx? | ascend | corex | maca | dtk | das )
+    (?: rocm | hip | xpu | npu | tpu | hpu | neuronx? | ascend | corex | maca | dtk | das )
     (?![a-z])
     """
 _CPU = r"(?<![a-z])cpu(?![a-z])"
 
 _CUDA_ADDRESS = r"""(?x)
-    [/_.+-] cu(?:da)? [-_]? \d\d (?! \d{3} )    # whl/cu121, torch-2.4.0+cu121.html, cuda-12
-    | torch_stable\.html                # of pytorch.org: CUDA, where no label says otherwise
-    | pypi\.nvidia\.com | pypi\.ngc\.nvidia\.com
-    | (?:^|[/.]) flashinfer\.ai/whl
+    [/_.+-] cu(?:da)? [-_]? (?: \d\d (?! \d{3} ) | [$<{] )  # whl/cu121, +cu121.html, cu${CUDA}
+    | [${] \w* cuda
+    | torch_(?: stable | lts | nightly )\.html   # of pytorch.org, for CUDA unless labelled
+    | (?: pypi | ngc | download )\.nvidia\.com
+    | (?:^|[/.]) flashinfer\.ai/whl | wheels\.vllm\.ai
+    | (?: download\.pytorch\.org | /pytorch ) /whl (?: /nightly | /test )? /? $  # all of them
+    | /pytorch-wheels/? $ | /triton-nightly/
     | [/_-] cuda (?: [-_/] | $ )
     """
 _FOREIGN_ADDRESS = r"""(?x)
@@ -37,9 +40,14 @@ _CUDA_IMAGE = r"""(?x)
     | (?:^|/) huggingface/ [^:]* gpu
     | [:/_.-] cu(?:da)? [-_]? (?: \d\d | \$ )   # a tag cu121, cuda12.4 or cu${VERSION}
     | cuda | cudnn
-    | : [^:/]* (?<![a-z]) gpu (?![a-z])
+    | (?:^|/) deepspeed/deepspeed
+    | (?<![a-z]) l4t (?![a-z])                  # of Jetson
+    | : .* (?<![a-z]) (?: vllm | sglang ) -? v?\d
+    | (?<![a-z]) gpu (?![a-z])
     """
-_FOREIGN_IMAGE = r"(?:^|[/:_.-])(?:rocm|xpu|npu|ascend|neuronx?|hpu|tpu)(?![a-z])"
+_FOREIGN_IMAGE = (
+    r"(?:^|[/:_.-])(?:rocm|xpu|npu|ascend|neuronx?|hpu|tpu)(?![a-z])|(?:^|/)intel/(?:oneapi|intel)"
+)
 _CPU_IMAGE = r"(?<![a-z])cpu(?![a-z])"
 
 

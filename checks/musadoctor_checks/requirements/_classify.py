@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from musadoctor.api import Entry, Finding, Requirements, Stack
 from musadoctor_checks.requirements._case import REFUSED, Case
-from musadoctor_checks.requirements._includes import chains, included
+from musadoctor_checks.requirements._includes import chains, included, is_failed, unread
 from musadoctor_checks.requirements._markers import holds
-from musadoctor_checks.requirements._others import JUDGES, of_unreadable
+from musadoctor_checks.requirements._others import JUDGES, concerns, of_unreadable
 from musadoctor_checks.requirements._packages import of_requirement, of_source
 
 Findings = dict[str, list[Finding]]
@@ -52,6 +52,9 @@ def _case(entry: Entry, stack: Stack) -> Case | None:
         return of_requirement(entry, stack)
     if entry.kind == "source":
         return of_source(entry)
+    # pip would fetch what the guard does not.
+    if is_failed(entry) and not ("://" in entry.url and concerns(entry.url)):
+        return unread(entry)
     judge = JUDGES.get(entry.kind)
     return judge(entry) if judge else None
 

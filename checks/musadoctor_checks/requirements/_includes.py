@@ -14,6 +14,7 @@ def included(
     includes = [entry for entry in requirements.entries if entry.kind == "include"]
     if not includes:
         return []
+    told = {(entry.where, entry.url) for entry in requirements.entries if is_failed(entry)}
     read = {os.path.normpath(f.path) for f in requirements.files if not f.problem}
     into: dict[str, list[str]] = {}
     followed: dict[str, list[str]] = {}
@@ -30,17 +31,29 @@ def included(
         pending += above
     found: list[tuple[Entry, Case]] = []
     for entry, target in zip(includes, targets, strict=True):
-        written = f"{entry.option} {entry.url}".strip()
+        if (entry.where, entry.url) in told:
+            continue
         if target not in read:
-            message = f"{written} was not read, so nothing is known of what it asks for"
-            fix = Fix("put the file where the line says, and judge it, too")
-            found.append((entry, Case("include-unread", message, fix)))
+            found.append((entry, unread(entry)))
         elif target in refused:
+            written = f"{entry.option} {entry.url}".strip()
             stem, suffix = os.path.splitext(written)
             fix = Fix("include a copy that is safe on MUSA", instead=f"{stem}.musa{suffix}")
             message = f"{written} asks for what is refused"
             found.append((entry, Case("include-refused", message, fix)))
     return found
+
+
+def is_failed(entry: Entry) -> bool:
+    """Whether it says why a file was not included."""
+    return entry.kind == "unreadable" and bool(entry.option and entry.url)
+
+
+def unread(entry: Entry) -> Case:
+    """What is said of a file that was not read."""
+    why = entry.reason or "not read, so nothing is known of what it asks for"
+    message = f"{entry.option} {entry.url}: {why}"
+    return Case("include-unread", message, Fix("put the file there, or judge it on its own"))
 
 
 def _file(entry: Entry) -> str:

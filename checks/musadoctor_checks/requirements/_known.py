@@ -34,6 +34,8 @@ class Package(NamedTuple):
     twin: str
     """A package of the same versions that can stand in its place; ``none`` where the line should
     go although it is only warned of."""
+    counterpart: str
+    """What the Moore Threads package index has for it, by its name there."""
     action: str
     evidence: str
     date: str

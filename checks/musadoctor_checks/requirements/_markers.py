@@ -28,7 +28,6 @@ def holds(marker: str, scope: str, environment: Environment) -> bool | None:
     if found is not None:
         return found
     from packaging.markers import (  # noqa: PLC0415 - see above
-        InvalidMarker,
         Marker,
         UndefinedComparison,
         UndefinedEnvironmentName,
@@ -39,10 +38,10 @@ def holds(marker: str, scope: str, environment: Environment) -> bool | None:
     try:
         parsed = Marker(marker)
         return any(parsed.evaluate({**known, "extra": extra}) for extra in extras)
-    except InvalidMarker:
-        return None
     except (UndefinedComparison, UndefinedEnvironmentName):
         return True
+    except (ValueError, RecursionError):  # InvalidMarker, a very long number, ((((
+        return None
 
 
 def plain(marker: str, known: Mapping[str, str]) -> bool | None:

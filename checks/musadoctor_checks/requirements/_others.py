@@ -3,7 +3,7 @@
 import re
 
 from musadoctor.api import Entry, Fix
-from musadoctor_checks.requirements._addresses import Kind, based, labelled, served
+from musadoctor_checks.requirements._addresses import Kind, based, served
 from musadoctor_checks.requirements._case import REFUSED, Case
 from musadoctor_checks.requirements._known import package
 from musadoctor_checks.requirements._packages import IS
@@ -16,7 +16,7 @@ _CUDA_VARIABLE = r"""(?x)
     | CUDACXX | NVCC_\w+ | NVTE_FRAMEWORK
     | (?:.*_)?(?:FORCE|USE|WITH|BUILD|ENABLE)_CUDA(?:_\w+)?
     """
-_CUDA_BUILD = r"(?:^|[_.])(?:cuda|cu\d\d|gpu)"
+_CUDA_BUILD = r"cuda|(?:^|[_.*])(?:cu(?:\d\d|\*)|gpu)"
 _CUDA_CHANNEL = r"cu(?:da)?-?\d\d|rapidsai"
 _MENTION = r"(?i)torch|cuda|nvidia|cudnn|triton|(?<![a-z])cu1\d\d(?!\d)"
 _PLACEHOLDER = r"\$\{|\{\{|\{%|\$\(|<[\w-]+>|%\(|@\w+@"
@@ -45,7 +45,8 @@ def _served(what: str, kind: Kind) -> Case | None:
 
 def _conda(entry: Entry) -> Case | None:
     asked = f"{entry.name}{entry.specifier}"
-    row = package(entry.name, "conda") or package(entry.name, "pypi")
+    found = (package(entry.name, ecosystem) for ecosystem in ("conda", "pypi", "vcs"))
+    row = next(filter(None, found), None)
     channel = _channel_case(entry.url)
     if row and row.ecosystem == "conda":
         said = "upstream's torch" if row.check == "conda-torch" else "a package for NVIDIA's CUDA"
@@ -114,9 +115,6 @@ def _build_flag(shown: str) -> Case:
 
 def _option(entry: Entry) -> Case | None:
     shown = f"{entry.option} {entry.specifier}"
-    if entry.option in {"--torch-backend", "UV_TORCH_BACKEND"}:
-        backend = "cuda" if entry.specifier == "auto" else labelled(entry.specifier)
-        return _served(shown, backend)
     return _build_flag(shown) if re.search(_CUDA_FLAG, shown) else None
 
 
@@ -131,13 +129,13 @@ def of_unreadable(entry: Entry) -> Case:
     placeholder = re.search(_PLACEHOLDER, entry.text)
     why = "a placeholder that is not filled in" if placeholder else entry.reason or "not readable"
     advice = "fill it in first" if placeholder else "write it as pip can read it"
-    if _concerns(entry.text):
+    if concerns(entry.text):
         message = f"{entry.text}: {why}; it may concern torch or CUDA"
         return Case("unparsable-torch", message, Fix(f"{advice}, or leave it out", instead=""))
     return Case("unparsable-line", f"{entry.text}: {why}", Fix(advice))
 
 
-def _concerns(text: str) -> bool:
+def concerns(text: str) -> bool:
     """Whether a text that cannot be read may have to do with torch or CUDA."""
     if re.search(_MENTION, text):
         return True

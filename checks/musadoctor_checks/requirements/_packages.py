@@ -11,9 +11,14 @@ from musadoctor_checks.requirements._torch import FAMILY, eager, family, vendor_
 
 # Texts, which re compiles when they are first needed.
 _CUDA_EXTRA = r"(?:and-)?cuda(?:-?[\d.]+x?)?(?:-.*)?|cu\d\d\d?(?:-.*)?"
-_FOREIGN_EXTRA = r"(?:rocm|xpu|npu|tpu|neuronx?|ascend|hpu|openvino|directml)[\d.-]*"
+_FOREIGN_EXTRA = r"(?:rocm|xpu|npu|tpu|neuronx?|ascend|hpu|habana|openvino|directml)[\d.-]*"
+_GPU_EXTRA = r"(?:.*-)?gpu(?:-.*)?"
+_TORCH_LABEL = r"(?:torch|pt)_?(\d[\d.]*).*"
 _REFERENCE = r"(?<=[^/@:])@[^/@:]+$"
 _SUBDIRECTORY = r"subdirectory=([^&]+)"
+_UPSTREAM = r"[/:]pytorch/(pytorch|vision|audio)$"
+_UPSTREAMS = {"pytorch": "torch", "vision": "torchvision", "audio": "torchaudio"}
+"""The torch family by its repositories of upstream, which have other names."""
 IS = {
     "cuda-default-package": "is built for CUDA where nothing else is said, but installs",
     "cuda-ext-build": "compiles CUDA code against torch, or is a wheel of it",
@@ -27,7 +32,7 @@ IS = {
     "torch-dependent": "depends on torch or triton and works only in part",
     "torch-pinning-dependent": "pins or floors torch: pip would replace the vendor's build",
     "torch-pinning-no-deps": "was made for another torch, and --no-deps leaves it at that",
-    "unchecked-package": "is likely to want an NVIDIA GPU",
+    "unchecked-package": "is likely to need CUDA, another accelerator or another torch",
 }
 """What is said of a package, by its check."""
 _IS_CPU = Fix("it works, without the GPU: see whether there is a build for MUSA")
@@ -49,8 +54,8 @@ def of_requirement(entry: Entry, stack: Stack) -> Case | None:
         return case
     if entry.name in FAMILY:
         return family(entry, stack)
-    row = package(entry.name, "pypi")
-    return None if row is None else _known(entry, row, stack)
+    row = package(entry.name, "pypi") or (package(entry.name, "vcs") if entry.url else None)
+    return _compiled(entry) if row is None else _known(entry, row, stack)
 
 
 def _wheel(entry: Entry, kind: Kind) -> Case | None:
@@ -67,6 +72,17 @@ def _wheel(entry: Entry, kind: Kind) -> Case | None:
         message = f"{entry.url} would replace the vendor's {entry.name} by another source's"
         return Case("torch-source-url", message, gone)
     return None
+
+
+def _compiled(entry: Entry) -> Case | None:
+    """Of a package that no row has: whether its label tells the torch that it was compiled for."""
+    made_for = (
+        re.fullmatch(_TORCH_LABEL, label(entry.specifier)) if "+" in entry.specifier else None
+    )
+    if not made_for:
+        return None
+    message = f"{entry.name}{entry.specifier} was compiled for upstream's torch {made_for[1]}"
+    return Case("torch-dependent", message, Fix("build it against the vendor's torch"))
 
 
 def _way_on(entry: Entry) -> str:
@@ -104,8 +120,9 @@ def _extras(entry: Entry) -> Case | None:
     if foreign := next((e for e in entry.extras if re.fullmatch(_FOREIGN_EXTRA, e)), ""):
         message = f"{said}: the extra {foreign} is for another accelerator"
         return Case("other-accelerator", message, Fix("leave it out", instead=""))
-    if "gpu" in entry.extras and not refused:
-        message = f"{said}: what the extra gpu brings is not known, most likely CUDA packages"
+    gpu = next((extra for extra in entry.extras if re.fullmatch(_GPU_EXTRA, extra)), "")
+    if gpu and not refused:
+        message = f"{said}: what the extra {gpu} brings is not known, most likely CUDA packages"
         return Case("gpu-extra", message, Fix("see what it brings, or leave the extra out"))
     return None
 
@@ -134,12 +151,10 @@ def _known(entry: Entry, row: Package, stack: Stack) -> Case | None:
         return None
     unsure = f" ({GENERAL}, not checked)" if row.confidence == GENERAL else ""
     message = f"{entry.name}{entry.specifier} {IS[check]}{unsure}"
-    if not row.twin:
-        return Case(check, message, Fix(row.action, instead="" if refused else None))
-    if row.twin == "none":
-        return Case(check, message, Fix(row.action, instead=""))
-    instead = requirement(entry, row.twin, entry.specifier, entry.extras)
-    return Case(check, message, Fix(row.action, instead=instead))
+    instead: str | None = "" if refused or row.twin else None
+    if row.twin not in {"", "none"}:
+        instead = requirement(entry, row.twin, entry.specifier, entry.extras)
+    return Case(check, message, Fix(row.action, instead=instead, counterpart=row.counterpart))
 
 
 def of_source(entry: Entry) -> Case | None:
@@ -154,7 +169,8 @@ def of_source(entry: Entry) -> Case | None:
             pinning = row.check == "torch-pinning-dependent"
             message = f"{entry.url} is {name}, which {IS['cuda-ext-build']}"
             check = row.check if pinning else "cuda-ext-build"
-            return Case(check, message, Fix(row.action, instead=""))
+            fix = Fix(row.action, instead="", counterpart=row.counterpart)
+            return Case(check, message, fix)
         if row and row.verdict == "ok":
             return None
     return Case(
@@ -167,7 +183,9 @@ def of_source(entry: Entry) -> Case | None:
 def _repositories(entry: Entry) -> Iterator[str]:
     """Names that a source may be known by: its repository's or folder's, its own, a part's."""
     address, _, fragment = entry.url.partition("#")
-    yield _last(re.sub(_REFERENCE, "", address.rstrip("/")).removesuffix(".git"))
+    repository = re.sub(_REFERENCE, "", address.rstrip("/")).removesuffix(".git")
+    upstream = re.search(_UPSTREAM, repository.lower())
+    yield _UPSTREAMS[upstream[1]] if upstream else _last(repository)
     if entry.name:
         yield entry.name
     inner = re.search(_SUBDIRECTORY, fragment)

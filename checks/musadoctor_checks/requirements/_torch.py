@@ -17,17 +17,13 @@ _ALPHA = re.compile(r"(\d+)\.(\d+)(?:\.0)*a0\b")
 @functools.lru_cache(maxsize=1024)
 def satisfied(specifier: str, version: str) -> bool | None:
     """Whether pip would keep an installed version; ``None`` where it refuses the specifier."""
-    from packaging.specifiers import (  # noqa: PLC0415 - 20 ms, and many files name no torch
-        InvalidSpecifier,
-        SpecifierSet,
-    )
-    from packaging.version import InvalidVersion  # noqa: PLC0415
-
     if not specifier:
         return True
+    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - 20 ms, seldom needed
+
     try:
         return SpecifierSet(specifier).contains(version, prereleases=True)
-    except (InvalidSpecifier, InvalidVersion):
+    except ValueError:  # InvalidSpecifier, InvalidVersion, a very long number
         return None
 
 

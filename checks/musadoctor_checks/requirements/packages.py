@@ -279,11 +279,12 @@ def other_accelerator(requirements: Requirements, stack: Stack) -> Judgement:
 
 @check("unchecked-package", layer=Layer.REQUIREMENTS, severity="warning")
 def unchecked_package(requirements: Requirements, stack: Stack) -> Judgement:
-    """A package is likely to want an NVIDIA GPU, but nobody has checked it.
+    """A package is likely to need CUDA, another accelerator or another torch: not checked.
 
     ## Why it matters
 
-    That it wants CUDA is general knowledge, or only suggested by its name. Too little to refuse it.
+    That it does is general knowledge, or only suggested by its name.
+    Too little to refuse it.
 
     ## How to fix
 

@@ -87,8 +87,8 @@ def _copying(steps: Steps) -> dict[str, str]:
     }
 
 
-@check("operator-missing", layer=Layer.TORCH_MUSA, severity="note")
-def operator_missing(device_steps: Steps) -> Judgement:
+@check("operators-not-on-device", layer=Layer.TORCH_MUSA, severity="note")
+def operators_not_on_device(device_steps: Steps) -> Judgement:
     """Operators that the CPU has are missing on the device.
 
     ## Why it matters
