@@ -97,7 +97,8 @@ def test_a_failure_is_told_once_for_all_devices() -> None:
     assert said(device_computation_fails, device_steps=steps(*given, other)) == (
         (
             "musa:0, musa:1, musa:2: conv2d float32 fails: RuntimeError: Conv2d MUDNN failed in:"
-            " RunFusion (muDNN does not support this operation for that type or shape)"
+            " RunFusion (muDNN refuses an operation: its release does not support the shape or"
+            " type, or does not belong to the Toolkit and torch_musa)"
         ),
         "musa:1: matmul bfloat16 fails: RuntimeError: lost",
     )

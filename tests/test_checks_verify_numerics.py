@@ -103,8 +103,8 @@ def test_attention_that_fails() -> None:
     given = [step(ATTENTION, "musa:0", "failed", refused), step(other, "musa:0", "failed", "lost")]
     first, second = said(attention_fails, device_steps=steps(*given))
     assert first == (
-        f"musa:0: attention bfloat16 head 64 mask causal fails: {refused} (flash attention needs a"
-        " card of compute capability 2.2)"
+        f"musa:0: attention bfloat16 head 64 mask causal fails: {refused} (flash attention needs"
+        " compute capability 2.2 (S4000, S5000))"
     )
     assert second == "musa:0: attention float16 head 256 mask none fails: lost"
     missing = "this torch has no scaled_dot_product_attention"

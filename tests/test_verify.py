@@ -520,7 +520,7 @@ def test_the_line_keeps_to_the_terminal_s_width() -> None:
 @pytest.mark.parametrize("encoding", ["ascii", "no-such-codec"])
 def test_the_line_is_plain_where_blocks_cannot_be_shown(encoding: str) -> None:
     stream = Terminal()
-    stream.encoding = encoding  # type: ignore[misc]
+    stream.encoding = encoding
     line = ProgressLine(stream, 80)
     line.heard("child:verify:x:1", said(steps=2) + said(end=A, device="cpu"))
     assert line.line().startswith("##########..........")
