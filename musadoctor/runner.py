@@ -99,7 +99,9 @@ def run(
     try:
         most = FLOOD if keeps else room
         listeners = dict.fromkeys(pipe[:1], heard) if heard else {}
-        seen, stopped = _collect(process, kept, most, begun + limit, cancelled, listeners, writes)
+        seen, stopped = _collect(
+            process, kept, most, begun + limit, cancelled, listeners=listeners, writes=writes
+        )
     finally:
         stuck = _end_session(process, asked=bool(stopped))
         process.stdout.close()
@@ -173,6 +175,7 @@ def _collect(
     most: int,
     end: float,
     cancelled: threading.Event,
+    *,
     listeners: Mapping[int, Callable[[bytes], None]],
     writes: int,
 ) -> tuple[int, str]:
@@ -197,10 +200,7 @@ def _collect(
             if ended and not ready:
                 return seen, ""
             for key, _ in ready:
-                before = len(kept[key.fd])
-                seen += _read(selector, key.fd, kept[key.fd], most)
-                if key.fd in listeners:
-                    listeners[key.fd](bytes(kept[key.fd][before:]))
+                seen += _read(selector, key.fd, kept[key.fd], most, listeners.get(key.fd))
             if seen > FLOOD:
                 return seen, "flooded"
             if writes and time.monotonic() >= count_at:
@@ -210,10 +210,18 @@ def _collect(
     return seen, "cancelled"
 
 
-def _read(selector: selectors.BaseSelector, stream: int, kept: bytearray, most: int) -> int:
+def _read(
+    selector: selectors.BaseSelector,
+    stream: int,
+    kept: bytearray,
+    most: int,
+    heard: Callable[[bytes], None] | None,
+) -> int:
     chunk = os.read(stream, 1 << 16)
     if not chunk:
         selector.unregister(stream)
+    if heard:
+        heard(chunk)
     kept += chunk[: max(0, most - len(kept))]
     return len(chunk)
 

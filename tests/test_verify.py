@@ -467,7 +467,13 @@ def test_the_limit_of_a_step() -> None:
 class Terminal(io.StringIO):
     """A stream that says that it is a terminal."""
 
-    encoding = "utf-8"
+    def __init__(self, encoding: str = "utf-8") -> None:
+        super().__init__()
+        self._encoding = encoding
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._encoding
 
     def isatty(self) -> bool:
         return True
@@ -519,9 +525,7 @@ def test_the_line_keeps_to_the_terminal_s_width() -> None:
 
 @pytest.mark.parametrize("encoding", ["ascii", "no-such-codec"])
 def test_the_line_is_plain_where_blocks_cannot_be_shown(encoding: str) -> None:
-    stream = Terminal()
-    stream.encoding = encoding  # type: ignore[misc]
-    line = ProgressLine(stream, 80)
+    line = ProgressLine(Terminal(encoding), 80)
     line.heard("child:verify:x:1", said(steps=2) + said(end=A, device="cpu"))
     assert line.line().startswith("##########..........")
 

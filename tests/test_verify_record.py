@@ -119,7 +119,7 @@ def test_a_record_of_a_host_where_nothing_was_found_out(tmp_path: Path) -> None:
     facts: dict[str, JSON] = {"device_steps": {"unknown": "x"}, "visible_devices": {"absent": "y"}}
     file.write_text(record(facts, Settings(), "today"))
     accepted = read(str(file), 0.1)
-    assert accepted.devices == accepted.rates == accepted.curves == ()
+    assert (accepted.devices, accepted.rates, accepted.curves) == ((), (), ())
 
 
 def damaged(**changed: object) -> str:
