@@ -59,6 +59,8 @@ for act in acts[number].split():
     if act == "import":
         say(begin="import torch", device="", at=0.0)
         say(end="import torch", device="", state="done")
+    elif act == "importing":
+        say(begin="import torch", device="", at=0.0)
     elif act == "fails":
         say(begin="import torch", device="", at=0.0)
         chain = ["ImportError: Please try", "ImportError: libmudnn.so.3: no such file"]
@@ -226,6 +228,7 @@ def test_a_device_that_ends_everything_is_not_tried_for_ever(tmp_path: Path) -> 
     [
         ("fails 0", "import torch failed: ImportError: libmudnn.so.3: no such file"),
         ("SIGSEGV", "killed by SIGSEGV"),
+        ("importing SIGSEGV", "import torch: killed by SIGSEGV"),
         ("import 0", "exit code 0"),
         ("0", "exit code 0"),
     ],

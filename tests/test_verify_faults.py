@@ -17,6 +17,7 @@ from musadoctor.plugins import load_verify
 from musadoctor.report import Report, Result
 from musadoctor.verify.phases import Level, Settings, plan
 from musadoctor.verify.run import verify
+from musadoctor.verify.soak import soak_steps
 from musadoctor.verify.taken import Job, take
 
 pytestmark = pytest.mark.torch
@@ -247,6 +248,28 @@ def test_each_fault_is_found_and_nothing_else(
             assert any(words in message for message in told), (name, told, results[name].reason)
 
 
+def test_a_device_whose_results_change_in_a_long_run(
+    torch_python: str, fake_musa: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(fake_musa))
+    monkeypatch.setenv("FAKE_MUSA_FLAKY", "aten::mm.out/float32@1")
+    live = Live(time.monotonic() + 120, torch_python)
+    steps = soak_steps(live, torch_python, "musa", ("musa:0", "musa:1"), 1.0)
+    soak = Steps(tuple(steps), torch_python)
+    assert [step.state for step in soak.of("soak: compute")] == ["done", "done"]
+    results = {
+        check.id: judge(check, {"soak_steps": soak})
+        for check in load_verify()
+        if check.family == "soak"
+    }
+    assert {result.check.id for result in results.values() if result.status == "failed"} == {
+        "soak-results-change"
+    }
+    (finding,) = results["soak-results-change"].findings
+    assert finding.where == "musa:1"
+    assert results["soak-throughput-drifts"].status == "skipped", "a second is too short"
+
+
 def whole(python: str, settings: Settings, *select: str) -> Report:
     """A report as the command makes it."""
     live = Live(time.monotonic() + 120, python)
@@ -301,5 +324,5 @@ def test_a_torch_musa_that_does_not_import(
 
 
 def test_at_least_25_faults_are_injected() -> None:
-    whole_runs = 3
+    whole_runs = 4
     assert sum(bool(fault.found) for group in GROUPS for fault in group.faults) + whole_runs >= 25
