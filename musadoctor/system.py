@@ -42,8 +42,8 @@ class Ran(NamedTuple):
     status: str
     """``ok``, ``failed`` (exit code not 0), ``signal``, ``timed out``, ``flooded`` (too much
     output, or too much written), ``not there``, ``not executable``, ``not allowed``,
-    ``wrong format`` (not for this machine, or its interpreter is absent),
-    ``not in this recording`` or ``error``."""
+    ``wrong format`` (not for this machine, or its interpreter is absent), ``not in this
+    recording`` or ``error``."""
     code: int | None = None
     """Exit code, negative for a signal; ``None`` where it did not end."""
     out: str = ""

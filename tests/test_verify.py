@@ -59,6 +59,8 @@ for act in acts[number].split():
     if act == "import":
         say(begin="import torch", device="", at=0.0)
         say(end="import torch", device="", state="done")
+    elif act == "importing":
+        say(begin="import torch", device="", at=0.0)
     elif act == "fails":
         say(begin="import torch", device="", at=0.0)
         chain = ["ImportError: Please try", "ImportError: libmudnn.so.3: no such file"]
@@ -226,6 +228,7 @@ def test_a_device_that_ends_everything_is_not_tried_for_ever(tmp_path: Path) -> 
     [
         ("fails 0", "import torch failed: ImportError: libmudnn.so.3: no such file"),
         ("SIGSEGV", "killed by SIGSEGV"),
+        ("importing SIGSEGV", "import torch: killed by SIGSEGV"),
         ("import 0", "exit code 0"),
         ("0", "exit code 0"),
     ],
@@ -467,7 +470,13 @@ def test_the_limit_of_a_step() -> None:
 class Terminal(io.StringIO):
     """A stream that says that it is a terminal."""
 
-    encoding = "utf-8"
+    def __init__(self, encoding: str = "utf-8") -> None:
+        super().__init__()
+        self._encoding = encoding
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._encoding
 
     def isatty(self) -> bool:
         return True
@@ -519,9 +528,7 @@ def test_the_line_keeps_to_the_terminal_s_width() -> None:
 
 @pytest.mark.parametrize("encoding", ["ascii", "no-such-codec"])
 def test_the_line_is_plain_where_blocks_cannot_be_shown(encoding: str) -> None:
-    stream = Terminal()
-    stream.encoding = encoding
-    line = ProgressLine(stream, 80)
+    line = ProgressLine(Terminal(encoding), 80)
     line.heard("child:verify:x:1", said(steps=2) + said(end=A, device="cpu"))
     assert line.line().startswith("##########..........")
 

@@ -119,7 +119,7 @@ def test_a_record_of_a_host_where_nothing_was_found_out(tmp_path: Path) -> None:
     facts: dict[str, JSON] = {"device_steps": {"unknown": "x"}, "visible_devices": {"absent": "y"}}
     file.write_text(record(facts, Settings(), "today"))
     accepted = read(str(file), 0.1)
-    assert not (accepted.devices or accepted.rates or accepted.curves)
+    assert (accepted.devices, accepted.rates, accepted.curves) == ((), (), ())
 
 
 def damaged(**changed: object) -> str:
@@ -221,9 +221,21 @@ def test_a_speed_below_the_record_s(tmp_path: Path) -> None:
     assert judged(throughput_lost, accepted=accepted, transfer_steps=now)[0] == "passed"
 
 
+def test_a_step_in_a_line() -> None:
+    told = step("compute: x", "musa:0", "hung", "no end after 30 s")
+    assert str(told) == "musa:0 compute: x hung: no end after 30 s"
+    assert str(step("compute: x")) == "musa:0 compute: x done"
+
+
 def test_a_rank_s_speeds_of_no_number() -> None:
     odd = step("collectives: x", "rank 0", sizes=[{"bytes": 1}, {"bytes": 2, "bus": "nan"}], n="x")
     assert odd.rates == ()
+    assert step("memory: x", "musa:0", to_host_pinned="none", pinned="", bytes=3).rates == ()
+    training = step("throughput: training", "musa:0", **{"per_second 64": 3, "tflops": 1.0})
+    assert training.rates == (
+        Rate("musa:0", "throughput: training, 64", 3.0, "a second"),
+        Rate("musa:0", "throughput: training", 1.0, "TFLOPS"),
+    )
     assert str(Rate("musa:0", "x", 12.34567, "TFLOPS")) == "12.35 TFLOPS"
 
 
@@ -384,6 +396,8 @@ def test_a_device_that_becomes_slower_in_a_long_run() -> None:
     ]
     steady = steps(soaked([20.0, 21, 19, 20, 19, 20]))
     assert judged(soak_throughput_drifts, soak_steps=steady)[0] == "passed"
+    cold = steps(soaked([20.0, 20, 10, 10]), step("soak: temperature", "host", cards={}))
+    assert judged(soak_throughput_drifts, soak_steps=cold)[1][0].endswith("10 at last")
     few = steps(soaked([20.0, 1.0]))
     assert judged(soak_throughput_drifts, soak_steps=few)[0] == "passed"
 
@@ -445,6 +459,14 @@ def test_the_cards_temperatures_are_asked_for_meanwhile() -> None:
             "1": "30 C at first, 30 C at most, 30 C at last",
         }
     }
+
+
+@pytest.mark.parametrize("ran", [Ran("not allowed", note="no"), Ran("ok", 0, "{}")])
+def test_a_tool_that_tells_no_temperature(ran: Ran) -> None:
+    runs = {"mthreads-gmi -q --json (soak 0)": ran}
+    system = host(programs={"mthreads-gmi": Found("/usr/bin/mthreads-gmi")}, runs=runs)
+    *_, told = soak_steps(system, "python", "musa", ("musa:0",), 0.1)
+    assert told.state == "skipped"
 
 
 def test_without_the_tool_no_temperature_is_told() -> None:

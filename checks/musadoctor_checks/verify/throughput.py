@@ -27,8 +27,8 @@ def device_computes_slower_than_others(transfer_steps: Steps) -> Judgement:
 
     ## Why it matters
 
-    Cards that train together wait for the slowest. Each was measured alone, so that it is no load
-    of another's that made it slow.
+    Cards that train together wait for the slowest. Each was measured alone (with `--quick`: all at
+    once), and the fastest of several runs counts.
 
     ## How to fix
 
