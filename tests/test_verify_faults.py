@@ -249,8 +249,12 @@ def test_each_fault_is_found_and_nothing_else(
 
 
 def test_a_device_whose_results_change_in_a_long_run(
-    torch_python: str, fake_musa: Path, monkeypatch: pytest.MonkeyPatch
+    torch_python: str, fake_musa: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    tool = tmp_path / "mthreads-gmi"
+    tool.write_text("""#!/bin/sh\necho '{"x": {"GPU Current Temp": "71C"}}'\n""")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("PYTHONPATH", str(fake_musa))
     monkeypatch.setenv("FAKE_MUSA_FLAKY", "aten::mm.out/float32@1")
     live = Live(time.monotonic() + 120, torch_python)
@@ -267,6 +271,7 @@ def test_a_device_whose_results_change_in_a_long_run(
     }
     (finding,) = results["soak-results-change"].findings
     assert finding.where == "musa:1"
+    assert finding.message.endswith("card 0: 71 C at first, 71 C at most, 71 C at last")
     assert results["soak-throughput-drifts"].status == "skipped", "a second is too short"
 
 

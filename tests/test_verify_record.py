@@ -436,6 +436,10 @@ def test_a_long_run_that_breaks_off(state: Any) -> None:
     assert judged(soak_results_change, soak_steps=steps(broken))[0] == "unknown"
 
 
+def test_a_long_run_that_lasts() -> None:
+    assert judged(soak_breaks_off, soak_steps=steps(soaked([1.0] * 3)))[0] == "passed"
+
+
 def test_a_long_run_that_was_given_up() -> None:
     left = steps(step("soak: compute", "musa:0", "not taken", "cancelled"))
     assert judged(soak_breaks_off, soak_steps=left)[0] == "unknown"

@@ -14,7 +14,7 @@ from musadoctor.verify.taken import Job, take
 MODULES = ("throughput", "soak")
 SAMPLES = 24
 """How often the tool is asked, at the most."""
-SHORTEST = 5.0
+SHORTEST = 0.5
 """Seconds between two questions, at the least."""
 _TEMPERATURE = re.compile(r'"GPU Current Temp"\s*:\s*"(\d+)\s*C"')
 
