@@ -465,6 +465,7 @@ def test_what_cannot_be_copied(tmp_path: Path) -> None:
 
     for target in (a, b, str(link)):
         assert why([a], target) == f"{target} is a file that is read; name another one for the copy"
+    assert why([a], "-") == "a copy goes into a file, and - is none"
     assert why([a, junk], "x") == "a copy is of one file, and 2 are given"
     assert why(["-"], "x") == "a copy is of a file, and standard input is given"
     assert why([junk], "x").startswith(f"{junk} cannot be read: binary")

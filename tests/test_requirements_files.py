@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from musadoctor.facts.requirements import Entry, Requirements, RequirementsFile
+from musadoctor.guard.host import assumed
+from musadoctor.guard.judge import judge
+from musadoctor.report import exit_code
 from musadoctor.requirements import files, formats
 from musadoctor.requirements.files import read
 from musadoctor.requirements.text import Decoded
@@ -445,6 +448,54 @@ def test_a_long_chain_of_includes_ends(tree: Path) -> None:
     requirements = read(["0.txt"])
     assert len(requirements.files) == files.DEEPEST + 1
     assert requirements.entries[-1].reason == f"includes nested deeper than {files.DEEPEST}"
+
+
+def test_lines_of_a_file_elsewhere_are_not_shown(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's include or link may lead to a key or to passwords."""
+    keys = "AAAA+B/hunter2\n=hunter2 torch\n=hunter2\n-e ./flash-attn\ntorch==2.4\n"
+    (tree / "secret").write_text(keys)
+    (tree / "project").mkdir()
+    (tree / "project/requirements.txt").write_text("-r ../secret\n")
+    (tree / "project/requirements-link.txt").symlink_to(tree / "secret")
+    monkeypatch.chdir(tree / "project")
+    for name in ("requirements.txt", "requirements-link.txt"):
+        found = read([f"{tree}/project/{name}"])
+        report = judge(found, assumed("musa"))
+        assert "hunter2" not in str(report)
+        assert exit_code(report, fail_on="error", strict=False) == 1
+        told = [(entry.kind, entry.text) for entry in found.entries if entry.kind != "include"]
+        assert told == [
+            ("source", files.NOT_SHOWN),
+            ("unreadable", f"{files.NOT_SHOWN} (torch)"),
+            ("unreadable", files.NOT_SHOWN),
+            ("source", files.NOT_SHOWN),
+            ("requirement", "torch==2.4"),
+        ]
+    monkeypatch.chdir(tree)
+    found = read(["project/requirements.txt"])
+    assert "=hunter2" in [entry.text for entry in found.entries], "it is a part of what is judged"
+
+
+def test_what_would_take_all_memory_is_not_read(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(files, "LONGEST_BY_HAND", 30)
+    few, many = tree / "few.txt", tree / "many.txt"
+    few.write_text("a\nb\n")
+    many.write_text("a\nb\nc\nd\n")
+    short, long = tree / "a.dockerfile", tree / "b.dockerfile"
+    short.write_text("FROM a\nRUN pip install b\n")
+    long.write_text("FROM a\nRUN pip install b c d\n" + "\n" * 30)
+    found = read([str(few), str(many), str(short), str(long)])
+    assert [file.problem for file in found.files] == [
+        "",
+        "more than 2 entries in it",
+        "",
+        "longer than 0 MiB",
+    ]
 
 
 def test_what_a_script_includes_is_looked_for_beside_it_and_above(tree: Path) -> None:

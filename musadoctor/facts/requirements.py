@@ -35,6 +35,8 @@ class Entry(NamedTuple):
     - ``channel``: ``name``. ``image``: ``name`` (with tag). ``variable``: ``name``, value in
       ``specifier``. ``option``: ``option``, value in ``specifier``. ``extension``: ``name``.
     - ``unreadable``: ``reason``.
+
+    Of a ``source`` that may not be shown, ``reason`` is what is said in its place.
     """
 
     kind: EntryKind

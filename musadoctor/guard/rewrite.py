@@ -71,6 +71,8 @@ def rewrite(requirements: Requirements, judge: Judge, target: str) -> Rewritten:
         RewriteError: it cannot be read again, it is more than one file, or it is the target.
     """
     top = _the_one(requirements)
+    if target == "-":
+        raise RewriteError("a copy goes into a file, and - is none")
     for file in requirements.files:
         if os.path.realpath(file.path) == os.path.realpath(target):
             raise RewriteError(f"{target} is a file that is read; name another one for the copy")

@@ -21,6 +21,10 @@ from musadoctor.requirements.text import Decoded, decode
 
 LONGEST_FILE = 64 << 20
 """Bytes."""
+LONGEST_BY_HAND = 8 << 20
+"""Characters of what people write, and which takes longer to understand than a list or a lock."""
+MOST_ENTRIES = 500_000
+"""Of one file, and so in memory: some hundred MiB."""
 LONGEST_UNCERTAIN = 1 << 20
 """Bytes of a file in a folder whose name does not tell that it is a dependency file."""
 MOST_NAMES = 200_000
@@ -31,6 +35,7 @@ STDIN = "<stdin>"
 FOLDER = "folder"
 CONSTRAINT = "constraint"
 NOT_FETCHED = "not fetched"
+NOT_SHOWN = "a line of a file elsewhere, not shown"
 
 Reader = Callable[[str, str], Iterator[Entry]]
 
@@ -55,6 +60,7 @@ _READERS = {
 }
 _ELSEWHERE = ("Dockerfile", "shell script")
 """Where paths are those of another folder, or of an image."""
+_BY_HAND = (*_ELSEWHERE, "setup.cfg")
 _CONSTRAINTS = ("-c", "--constraint")
 _REMOTE = re.compile(r"(?:https?|ftp)://", re.IGNORECASE)
 _FILE_URL = re.compile(r"file:(?://(?:localhost)?(?=/))?", re.IGNORECASE)
@@ -65,6 +71,7 @@ _SKIPPED = frozenset(
         *("node_modules", "site-packages", "dist-packages", "__pycache__", "__pypackages__"),
     }
 )
+_TELLING = re.compile(r"torch|cuda|nvidia|cudnn|triton", re.IGNORECASE)
 _METADATA = (".egg-info", ".dist-info")
 _ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 _KINDS = (
@@ -84,6 +91,8 @@ class _File(NamedTuple):
     """A file to read."""
 
     path: str
+    root: str
+    """The real path of the folder that the user named, or that the named file is in."""
     folder: str = ""
     """That the user named and that it was found in: it need not be a dependency file."""
     included_by: str = ""
@@ -108,7 +117,7 @@ def read(paths: Sequence[str], *, stdin: Callable[[int], bytes] | None = None) -
     entries: list[Entry] = []
     seen: dict[tuple[str, bool, bool], bool] = {}
     empty: dict[str, None] = {}
-    pending = [_File(path) for path in reversed(paths)]
+    pending = [_File(path, _real(os.path.dirname(path) or ".")) for path in reversed(paths)]
     while pending:
         file = pending.pop()
         named = not file.folder and not file.included_by
@@ -125,7 +134,8 @@ def read(paths: Sequence[str], *, stdin: Callable[[int], bytes] | None = None) -
             seen[key] = record is not None
             if record:
                 files.append(record)
-                entries += (_in_context(entry, file) for entry in made)
+                outside = _is_outside(file)
+                entries += (_in_context(entry, file, outside=outside) for entry in made)
                 included, failed = _includes(file, record.format, made)
                 entries += failed
                 pending += reversed(included)
@@ -189,7 +199,7 @@ def _below(folder: str) -> tuple[list[RequirementsFile], list[_File]]:
                 if item.name not in _SKIPPED and not item.name.endswith(_METADATA):
                     below.append(inner)
             elif _concerns(item.name) and not os.path.isdir(inner):
-                files.append(_File(inner, folder))
+                files.append(_File(inner, _real(folder), folder))
         if below and depth == DEEPEST:
             problem = f"the folders in it are deeper than {DEEPEST}"
             problems.append(_unread(path, FOLDER, problem))
@@ -216,10 +226,15 @@ def _read_file(
         return _unread(file.path, certain, str(error), file.included_by), []
     if not form:
         return None, []
+    if form in _BY_HAND and len(decoded.text) > LONGEST_BY_HAND:
+        problem = f"longer than {LONGEST_BY_HAND >> 20} MiB"
+        return _unread(file.path, form, problem, file.included_by), []
     entries: list[Entry] = []
     problem = ""
     try:
-        entries.extend(_reader(form)(_shown(file.path), decoded.text))
+        entries.extend(islice(_reader(form)(_shown(file.path), decoded.text), MOST_ENTRIES))
+        if len(entries) == MOST_ENTRIES:
+            problem = f"more than {MOST_ENTRIES - 1:,} entries in it"
     except Exception as error:  # noqa: BLE001 - a file must not end the run: it is not cleared
         problem = shown(f"musadoctor's reader of {form} failed, {type(error).__name__}: {error}")
     lines = sum(1 for _ in pip_file.physical_lines(decoded.text))
@@ -292,8 +307,25 @@ def _clause(error: OSError | ValueError) -> str:
     return (reason or str(error)).lower()
 
 
-def _in_context(entry: Entry, file: _File) -> Entry:
-    """An included file's entry: it goes where the including line's would go."""
+def _is_outside(file: _File) -> bool:
+    """Whether an include or a link led out of the folder that the user named, and of this one."""
+    real = _real(file.path)
+    inside = (os.path.join(root, "") for root in (file.root, _real(".")))
+    return file.path != "-" and not real.startswith(tuple(inside))
+
+
+def _in_context(entry: Entry, file: _File, *, outside: bool = False) -> Entry:
+    """An included file's entry: it goes where the including line's would go.
+
+    It may be a key or a password file that a stranger's line or link leads to: of what is no
+    requirement only that is shown which makes it one that is refused.
+    """
+    if outside and entry.kind == "unreadable":
+        telling = dict.fromkeys(word.lower() for word in _TELLING.findall(entry.text))
+        hidden = f"{NOT_SHOWN} ({', '.join(telling)})" if telling else NOT_SHOWN
+        entry = entry._replace(text=hidden, reason="not readable")
+    elif outside and entry.kind == "source" and "://" not in entry.url:
+        entry = entry._replace(text=NOT_SHOWN, reason=NOT_SHOWN)
     if not file.included_by:
         return entry
     return entry._replace(
@@ -322,6 +354,7 @@ def _includes(file: _File, form: str, entries: list[Entry]) -> tuple[list[_File]
             included.append(
                 _File(
                     path,
+                    file.root,
                     included_by=entry.where,
                     scope=CONSTRAINT if entry.option in _CONSTRAINTS else entry.scope or outer,
                     fresh=entry.fresh or file.fresh,

@@ -36,6 +36,11 @@ _NAMED = rf"""(?xa)
     """
 _URL = re.compile(r"""://[^\s"'<>]+""")
 _AUTHORITY = re.compile(r"[^/?#]*")
+_WORD_BACKWARDS = r"""[^\s/"'=<>]+"""
+_HOST = r"(?!sha\d+:)[\w.-]"
+"""What follows the ``@`` of a host, and not of an image's digest."""
+_HOST_LATER = r"[^/?#.:]*[/?#][^@\s]*@(?=[^/@\s]+\.[^/@\s]+/)"
+"""From a host that is none to the ``@`` before one: the password has an ``@`` and a slash in it."""
 _LEFT_OUT = "?..."
 _SEPARATORS = re.compile(r"[-_.]+")
 _ARCHIVES = (
@@ -73,9 +78,30 @@ def normalised(name: str) -> str:
 
 def public(text: str) -> str:
     """A text without what lets one into its URLs: user and password, and query strings."""
+    text = _public_urls(text)
+    if "@" not in text:
+        return text
+    *parts, last = text.split("@")
+    kept = [last]
+    for part in reversed(parts):
+        kept.append(_without_password(part) if re.match(_HOST, kept[-1]) else f"{part}@")
+    return "".join(reversed(kept))
+
+
+def _public_urls(text: str) -> str:
     if "://" not in text:
         return text
     return _URL.sub(lambda url: "://".join(map(_public_part, url[0].split("://"))), text)
+
+
+def _without_password(part: str) -> str:
+    """What stands before an ``@``, and the ``@``; without user and password that end there.
+
+    No ``://`` goes before these, or it would be gone already.
+    """
+    word = re.match(_WORD_BACKWARDS, part[::-1])
+    password, colon, user = word[0].partition(":") if word else ("", "", "")
+    return part[: -len(word[0])] if word and password and colon and user else f"{part}@"
 
 
 def _public_part(part: str) -> str:
@@ -85,6 +111,8 @@ def _public_part(part: str) -> str:
     user, colon, password = authority.partition(":")
     if "@" in authority:
         part = part[authority.rindex("@") + 1 :]
+        if password:
+            part = re.sub(f"^{_HOST_LATER}", "", part)
     elif colon and "@" in part and "." not in user and not password.isdigit():
         part = part.partition("@")[2]  # the password has a slash, ? or # in it
     path, mark, fragment = part.partition("#")
@@ -97,7 +125,8 @@ def _public_part(part: str) -> str:
 def shown(text: str) -> str:
     """A text of a file as a report may show it: one line, no credentials, no escape codes."""
     text = text.strip()
-    if len(text) <= LONGEST_TEXT and text.isprintable() and "://" not in text and "  " not in text:
+    plain = not any(sign in text for sign in ("://", "@", "  "))
+    if plain and len(text) <= LONGEST_TEXT and text.isprintable():
         return text
     kept = printable(" ".join(public(text)[: 4 * LONGEST_TEXT].split()))
     return kept if len(kept) <= LONGEST_TEXT else f"{kept[: LONGEST_TEXT - 3]}..."
@@ -105,7 +134,7 @@ def shown(text: str) -> str:
 
 def address(url: str) -> str:
     """A URL or path as an entry keeps it: no credentials, no query, percent-encoding undone."""
-    decoded = public(unquote(public(url.strip())))
+    decoded = public(unquote(_public_urls(url.strip())))
     return printable(decoded.replace(_LEFT_OUT, "", 1) if "://" in decoded else decoded)
 
 

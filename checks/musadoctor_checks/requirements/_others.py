@@ -128,7 +128,7 @@ def _extension(entry: Entry) -> Case | None:
 def of_unreadable(entry: Entry) -> Case:
     placeholder = re.search(_PLACEHOLDER, entry.text)
     why = "a placeholder that is not filled in" if placeholder else entry.reason or "not readable"
-    advice = "fill it in first" if placeholder else "write it as pip can read it"
+    advice = "fill it in first" if placeholder else "write it so that the installer can read it"
     if concerns(entry.text):
         message = f"{entry.text}: {why}; it may concern torch or CUDA"
         return Case("unparsable-torch", message, Fix(f"{advice}, or leave it out", instead=""))

@@ -175,7 +175,7 @@ def of_source(entry: Entry) -> Case | None:
             return None
     return Case(
         "unvetted-source",
-        f"{entry.url or entry.text} is built from source that was not read",
+        f"{entry.reason or entry.url or entry.text} is built from source that was not read",
         Fix("see what it depends on and compiles; install it with --no-build-isolation --no-deps"),
     )
 
