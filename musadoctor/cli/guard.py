@@ -5,7 +5,7 @@ import time
 from enum import Enum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
@@ -70,6 +70,15 @@ class GuardFormat(str, Enum):
     text = "text"
     json = "json"
     github = "github"
+
+
+class Said(NamedTuple):
+    """How findings are written as text."""
+
+    verbose: bool
+    quiet: bool
+    colour: bool
+    advise: bool
 
 
 FormatOption = Annotated[
@@ -151,7 +160,8 @@ def files(
         refuse(str(error))
     colour = output is None and sys.stdout.isatty() and _coloured(_live(timeout, python))
     form = GuardFormat.json if json else format
-    write(_show(report, requirements, form, verbose=verbose, quiet=quiet, colour=colour), output)
+    said = Said(verbose=verbose, quiet=quiet, colour=colour, advise=write_to is None)
+    write(_show(report, requirements, form, said), output)
     if write_to is not None:
         # What is to be installed now is the copy.
         judged = partial(judge, stack=stack, select=chosen[0], ignore=chosen[1])
@@ -364,10 +374,7 @@ def _show(
     report: "Report",
     requirements: "Requirements",
     form: GuardFormat,
-    *,
-    verbose: bool,
-    quiet: bool,
-    colour: bool,
+    said: Said,
 ) -> Show:
     if form is GuardFormat.json:
         from musadoctor.render import json  # noqa: PLC0415 - one renderer a run
@@ -379,9 +386,7 @@ def _show(
         return lambda stream: put(stream, github.render(report))
     from musadoctor.render import guard  # noqa: PLC0415
 
-    return lambda stream: guard.render(
-        report, requirements, stream, verbose=verbose, quiet=quiet, colour=colour
-    )
+    return lambda stream: guard.render(report, requirements, stream, **said._asdict())
 
 
 def _code(report: "Report", requirements: "Requirements", fail_on: FailOn) -> int:

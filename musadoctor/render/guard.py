@@ -1,16 +1,22 @@
 """The guard's findings as text: a line each, as compilers write them, and what came of it all."""
 
+import os
+import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TextIO
 
 from musadoctor.api import Check, Finding, Severity
 from musadoctor.facts.requirements import Requirements
 from musadoctor.printable import printable
 from musadoctor.report import Report
+from musadoctor.requirements.files import STDIN
+from musadoctor.requirements.formats import REQUIREMENTS
 
 MOST_ALIKE = 5
 """Of more findings of one check in one file only these are shown."""
+FEW_FILES = 3
+"""With findings in so many files or more, it is told how many are in each."""
 _COLOURS = {"error": "31", "warning": "33", "note": "36"}
 
 
@@ -29,24 +35,17 @@ def render(
     verbose: bool = False,
     quiet: bool = False,
     colour: bool = False,
+    advise: bool = False,
 ) -> None:
-    """Write the findings in the order of the files, then the verdict in one line."""
+    """Write the findings in the order of the files, then the verdict in one line.
+
+    ``advise`` tells how to have a copy written that is safe.
+    """
     for file in requirements.files:
         if file.problem:
             print(f"{printable(file.path)}: cannot be judged: {file.problem}", file=stream)
     rows = [row for row in _rows(report) if not quiet or row.check.severity == "error"]
-    alike: Counter[tuple[str, str]] = Counter((row.file, row.check.id) for row in rows)
-    shown: Counter[tuple[str, str]] = Counter()
-    advised: set[tuple[str, str]] = set()
-    for row in rows:
-        kind = (row.file, row.check.id)
-        shown[kind] += 1
-        if shown[kind] > MOST_ALIKE and not verbose and alike[kind] > MOST_ALIKE + 1:
-            if shown[kind] == alike[kind]:
-                more = alike[kind] - MOST_ALIKE
-                print(f"{row.file}: {more} more of {row.check.id} (--verbose)", file=stream)
-            continue
-        stream.writelines(_lines(row, colour=colour, advised=advised))
+    stream.writelines(_findings(rows, verbose=verbose, colour=colour))
     for result in report.results:
         if result.status == "unknown" and not result.traceback:
             print(f"not known: {result.reason} [{result.check.id}]", file=stream)
@@ -54,7 +53,25 @@ def render(
         print(f"a bug in musadoctor: {bug.where}\n{bug.traceback}", file=stream)
     if rows:
         print(file=stream)
+    stream.writelines(_by_file(rows))
     print(verdict(report, requirements), file=stream)
+    copy = _copy(requirements) if advise else ""
+    if copy and any(row.check.severity == "error" for row in rows):
+        print(f"For a copy without what is refused, add: --write {copy}", file=stream)
+
+
+def _findings(rows: Sequence[_Row], *, verbose: bool, colour: bool) -> Iterator[str]:
+    alike: Counter[tuple[str, str]] = Counter((row.file, row.check.id) for row in rows)
+    shown: Counter[tuple[str, str]] = Counter()
+    advised: set[tuple[str, str]] = set()
+    for row in rows:
+        kind = (row.file, row.check.id)
+        shown[kind] += 1
+        if shown[kind] <= MOST_ALIKE or verbose or alike[kind] <= MOST_ALIKE + 1:
+            yield from _lines(row, colour=colour, advised=advised)
+        elif shown[kind] == alike[kind]:
+            more = alike[kind] - MOST_ALIKE
+            yield f"{printable(row.file)}: {more} more of {row.check.id} (--verbose)\n"
 
 
 def verdict(report: Report, requirements: Requirements) -> str:
@@ -65,18 +82,45 @@ def verdict(report: Report, requirements: Requirements) -> str:
             f"Nothing to protect: {stack['absent']}. To judge for a MUSA host, name one:"
             " --assume musa, or --recording FILE"
         )
-    read = [file for file in requirements.files if not file.problem]
-    counted: Counter[Severity] = Counter(row.check.severity for row in _rows(report))
-    numbers = [
-        f"{counted[severity]} {severity}{'s' if counted[severity] != 1 else ''}"
+    # A file is read again where it is also a part of an image.
+    read = {file.path for file in requirements.files if not file.problem}
+    again = len(read) < sum(not file.problem for file in requirements.files)
+    entries = requirements.entries
+    count = len({(entry.where, entry.text) for entry in entries}) if again else len(entries)
+    counted = Counter(row.check.severity for row in _rows(report))
+    looked = f"{_number(count, 'entry', 'entries')} in {_number(len(read), 'file', 'files')}"
+    unread = any(file.problem for file in requirements.files)
+    word = "Refused" if counted["error"] else "Not cleared" if unread else "Not refused"
+    return f"{word}: {_numbers(counted) or 'nothing found'} ({looked}; {report.vantage.note})"
+
+
+def _numbers(counted: "Counter[Severity]") -> str:
+    return ", ".join(
+        _number(counted[severity], severity, f"{severity}s")
         for severity in ("error", "warning", "note")
         if counted[severity]
-    ]
-    looked = f"{_number(len(requirements.entries), 'entry', 'entries')} in"
-    where = f"{looked} {_number(len(read), 'file', 'files')}; {report.vantage.note}"
-    unread = len(read) < len(requirements.files)
-    word = "Refused" if counted["error"] else "Not cleared" if unread else "Not refused"
-    return f"{word}: {', '.join(numbers) or 'nothing found'} ({where})"
+    )
+
+
+def _by_file(rows: Sequence[_Row]) -> Iterator[str]:
+    """How much there is in each file, where it is more than a look can tell."""
+    counted: dict[str, Counter[Severity]] = {}
+    for row in rows:
+        counted.setdefault(row.file, Counter())[row.check.severity] += 1
+    if len(counted) < FEW_FILES:
+        return
+    for file, numbers in counted.items():
+        yield f"{printable(file) or 'elsewhere'}: {_numbers(numbers)}\n"
+    yield "\n"
+
+
+def _copy(requirements: Requirements) -> str:
+    """A name for a copy of the one requirements file that the user named; empty of others."""
+    named = [file for file in requirements.files if not file.included_by]
+    if len(named) != 1 or named[0].format != REQUIREMENTS or named[0].path == STDIN:
+        return ""
+    stem, suffix = os.path.splitext(named[0].path)
+    return shlex.quote(f"{stem}.musa{suffix}")
 
 
 def _number(count: int, one: str, many: str) -> str:

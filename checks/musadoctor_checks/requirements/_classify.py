@@ -34,13 +34,26 @@ def _findings(requirements: Requirements, stack: Stack) -> Findings:
             cases.append((entry, _of_a_task(entry, case)))
     cases += included(requirements, cases)
     above = chains(requirements)
-    found: Findings = {}
+    named = {file.path for file in requirements.files if not file.included_by} if above else set()
+    # A package that a lock takes from an index for CUDA is one cause.
+    refused = {
+        entry.where for entry, case in cases if case.check in REFUSED and not _is_index(entry)
+    }
+    found: dict[str, dict[tuple[str, str], Finding]] = {}
     for entry, case in cases:
-        chain = above.get(entry.where.rpartition(":")[0], "") if above else ""
-        found.setdefault(case.check, []).append(
-            Finding(f"{case.message}{chain}", entry.where, case.fix)
-        )
-    return found
+        if _is_index(entry) and entry.scope == "lock" and entry.where in refused:
+            continue
+        path = entry.where.rpartition(":")[0]
+        # A file is judged as itself and as a part of an image: what holds for both is said once.
+        chain = "" if path in named and not entry.fresh else above.get(path, "")
+        once = found.setdefault(case.check, {})
+        if (key := (entry.where, case.message)) not in once or not chain:
+            once[key] = Finding(f"{case.message}{chain}", entry.where, case.fix)
+    return {check: list(once.values()) for check, once in found.items()}
+
+
+def _is_index(entry: Entry) -> bool:
+    return entry.kind == "index"
 
 
 def _bad_marker(entry: Entry) -> Case:

@@ -22,17 +22,19 @@ _MENTION = r"(?i)torch|cuda|nvidia|cudnn|triton|(?<![a-z])cu1\d\d(?!\d)"
 _PLACEHOLDER = r"\$\{|\{\{|\{%|\$\(|<[\w-]+>|%\(|@\w+@"
 _WORD = r"[A-Za-z0-9][\w.-]*[A-Za-z0-9]"
 _OFF = frozenset({"0", "off", "false", "no"})
+_NO_INDEX = "leave it out, and put no other index in its place: it would hold for every line"
+_OWN_INDEX = "leave it out, with what names it"
 
 
 def _index(entry: Entry) -> Case | None:
-    return _served(f"{entry.option} {entry.url}".strip(), served(entry.url))
+    named = "the lock's source" if entry.option == "lock" else entry.option
+    own = entry.option.startswith("tool.")
+    what = f"{named} {entry.url}".strip()
+    return _served(what, served(entry.url), _OWN_INDEX if own else _NO_INDEX)
 
 
-def _served(what: str, kind: Kind) -> Case | None:
-    gone = Fix(
-        "leave it out, and put no other index in its place: it would hold for every line",
-        instead="",
-    )
+def _served(what: str, kind: Kind, advice: str) -> Case | None:
+    gone = Fix(advice, instead="")
     if kind == "cuda":
         return Case("cuda-index", f"{what} serves builds for CUDA", gone)
     if kind == "foreign":
