@@ -116,6 +116,11 @@ class Place(NamedTuple):
         return resolve(self.live, Requirements((), entries), self.stack, self.python, limits)
 
 
+_stacks: dict[str, Stack] = {}
+_named: dict[tuple[str, str], str] = {}
+"""What is asked of an environment once: it stays as it is."""
+
+
 def environment(lab: Lab, generation: str, pip: str) -> str:
     """Made once: a dry run changes nothing."""
     target = lab.root / "deep" / f"{generation}-{pip}"
@@ -150,10 +155,14 @@ def place(
     python = environment(lab, generation, pip)
     own = environment(lab, generation, "newest") if resolver == "own pip" else python
     live = Elsewhere(own)
-    found = stack_of(Live(time.monotonic() + 60, python))
-    assert isinstance(found, Stack)
-    answer = resolve(live, Requirements((), ()), found, python)
-    return Place(python, live, found, answer.resolver if isinstance(answer, Resolution) else "")
+    if python not in _stacks:
+        found = stack_of(Live(time.monotonic() + 60, python))
+        assert isinstance(found, Stack)
+        _stacks[python] = found
+    if (resolver, python) not in _named:
+        answer = resolve(live, Requirements((), ()), _stacks[python], python)
+        _named[resolver, python] = answer.resolver if isinstance(answer, Resolution) else ""
+    return Place(python, live, _stacks[python], _named[resolver, python])
 
 
 @pytest.fixture(params=["uv", "pip"])
@@ -172,12 +181,9 @@ def pip(lab: Lab, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     return place(lab, index, tmp_path, monkeypatch, "pip")
 
 
-@pytest.mark.parametrize("resolver", ["uv", "pip", "own pip"])
-def test_what_leads_to_another_torch_and_what_cannot_be_asked(
-    lab: Lab, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resolver: str
-) -> None:
+def test_what_leads_to_another_torch_and_what_cannot_be_asked(either: Place, index: Index) -> None:
     """And that for all of it not one wheel is downloaded, and nothing is installed."""
-    asked = place(lab, index, tmp_path, monkeypatch, resolver)
+    asked = either
     before = stack(Path(asked.python))
     index.asked.clear()
     lines = """
@@ -218,6 +224,22 @@ def test_what_leads_to_another_torch_and_what_cannot_be_asked(
     assert stack(Path(asked.python)) == before
 
 
+def test_where_the_environment_s_pip_is_too_old_our_own_is_asked(
+    lab: Lab, index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """About that environment, of course."""
+    asked = place(lab, index, tmp_path, monkeypatch, "own pip")
+    before = stack(Path(asked.python))
+    index.asked.clear()
+    answer = asked.ask("vllm-musa")
+    assert isinstance(answer, Resolution)
+    assert (answer.resolver, answer.unresolved) == (asked.named, ())
+    torch = ("vllm-musa", "vllm", "torch==2.9.1")
+    assert Replacement("torch", TAGGED, "2.9.1", torch, "r.txt:1") in answer.replacements
+    assert not [path for path in index.asked if path.endswith((".whl", ".gz"))]
+    assert stack(Path(asked.python)) == before
+
+
 def test_lines_that_exclude_one_another_are_judged_apart(either: Place) -> None:
     answer = either.ask("capped-by-somebody\nnew-by-somebody\n")
     assert isinstance(answer, Resolution)
@@ -254,9 +276,16 @@ def test_constraints_hold(either: Place) -> None:
 def test_flags_of_the_command_count(
     either: Place, flags: tuple[str, ...], line: str, expected: set[tuple[str, ...]]
 ) -> None:
-    answer = either.ask([entry_of(line, "r.txt:1", flags=flags), entry_of("peft", "r.txt:2")])
+    answer = either.ask([entry_of(line, "r.txt:1", flags=flags)])
     assert isinstance(answer, Resolution)
     assert {one.chain for one in answer.replacements if one.name == "torch"} == expected
+
+
+def test_flags_are_those_of_their_own_line(either: Place) -> None:
+    eager = entry_of("peft", "r.txt:1", flags=("--upgrade", "--upgrade-strategy=eager"))
+    answer = either.ask([eager, entry_of("accelerate", "r.txt:2")])
+    assert isinstance(answer, Resolution)
+    assert {one.where for one in answer.replacements} == {"r.txt:1"}
     assert answer.resolved == 2
 
 
@@ -447,7 +476,11 @@ def test_progress_is_for_terminals(tmp_path: Path) -> None:
             tell = progress(stream)
             tell("uv 0.13.9: 3 requirements, 119 s left")
             tell("")
-        assert os.read(main, 1000) == b"\r\x1b[Kuv 0.13.9: 3 requirements, 119 s left\r\x1b[K"
+        expected = b"\r\x1b[Kuv 0.13.9: 3 requirements, 119 s left\r\x1b[K"
+        shown = b""
+        while len(shown) < len(expected):  # a terminal hands over what it has
+            shown += os.read(main, 1000)
+        assert shown == expected
     os.close(main)
     assert not (tmp_path / "log").read_text()
 
