@@ -196,9 +196,14 @@ def test_docker_cannot_start_the_runtime(
     assert said(family.container_runtime_broken, container_runtime=runtime) == messages
 
 
+UNSEEN_UNBOUND = UNBOUND._replace(state="")
+
+
 def test_a_runtime_that_could_not_be_looked_at() -> None:
     closed = BOUND._replace(state="")
     reason = unknown(family.container_runtime_broken, container_runtime=closed)
+    assert reason == f"{PROGRAM} could not be looked at"
+    reason = unknown(family.container_runtime_not_bound, container_runtime=UNSEEN_UNBOUND)
     assert reason == f"{PROGRAM} could not be looked at"
 
 

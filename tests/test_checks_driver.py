@@ -113,6 +113,9 @@ def test_device_nodes_are_missing() -> None:
     (message,) = said(family.device_nodes_missing, device_nodes=NO_NODES, kernel_log=UNSEEN)
     assert message.endswith("is loaded")
     assert said(family.device_nodes_missing) == ()
+    stated = kernel_driver("3.3.5-server")._replace(loaded=False)
+    reason = unknown(family.device_nodes_missing, device_nodes=NO_NODES, kernel_driver=stated)
+    assert reason == f"whether mtgpu is loaded is not shown: {stated}"
     assert "container" in unknown(
         family.device_nodes_missing, device_nodes=NO_NODES, container=DOCKER
     )

@@ -262,6 +262,13 @@ def test_a_wheel_for_another_python(tag: str, python: object, *, fires: bool) ->
     assert finds(check, distributions=numpy, python=python) == ()
 
 
+def test_what_is_no_wheel() -> None:
+    installed = distributions(distribution("torch", "2.9.1", tag=""))
+    result = judged(family.wheel_for_other_python, distributions=installed)
+    reason = "no metadata name a Python that it was built for"
+    assert (result.status, result.reason) == ("skipped", reason)
+
+
 def test_no_wheel_to_look_at() -> None:
     result = judged(family.wheel_for_other_python, distributions=distributions())
     assert (result.status, result.reason) == (

@@ -449,3 +449,6 @@ def test_cards_are_counted_as_they_are() -> None:
     one = gpus(S5000)
     fact = torch_musa(device())
     assert finds(family.torch_musa_device_count, torch_musa=fact, gpus=one) == ()
+    named = one._replace(counted=False)
+    reason = cannot_tell(family.torch_musa_device_count, torch_musa=fact, gpus=named)
+    assert reason == f"how many cards there are is not shown: {named}"

@@ -213,7 +213,7 @@ def chained_import_error(host: LiveHost) -> dict[str, str]:
             bf16_add_fails,
             {"bf16-add-fails": None},
             set(),
-            "the kernel of aten::add.Tensor failed on BFloat16",
+            "the kernel of aten::add.Tensor failed on bfloat16",
         ),
         (empty_tool, {"gmi-reports-error": None}, set(), "/usr/bin/mthreads-gmi is an empty file"),
         (

@@ -452,7 +452,8 @@ def wheel_for_other_python(distributions: Distributions, python: Python) -> Judg
     if not any(wheels):
         yield Absent(f"neither torch nor what goes with it is installed for {python.path}")
     elif not any(item.tags for item in wheels if item):
-        yield Unknown("no metadata name the Python that the wheels were built for")
+        # conda's packages and a distribution's are no wheels.
+        yield Absent("no metadata name a Python that it was built for")
     for item in wheels:
         if item and item.tags and not any(_fits(tag, python) for tag in item.tags):
             yield Finding(
