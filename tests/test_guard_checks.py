@@ -170,6 +170,8 @@ def test_the_message_names_both_versions() -> None:
         ("bitsandbytes", "cuda-default-package"),
         ("tensorflow==2.18.0", "cuda-optional-package"),
         ("liger-kernel", "torch-dependent"),
+        ("somebodys-ops==1.0+pt25", "torch-dependent"),
+        ("somebodys-ops==1.0+torch2.8.0", "torch-dependent"),
         ("pynvml", "nvidia-monitor"),
         ("mate", "musa-native"),
         ("torch-musa", ""),

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from musadoctor.api import Finding, Fix, Judgement, Layer, Requirements, Unknown, check
+from musadoctor.engine import judge as judge_one
 from musadoctor.guard.host import assumed
 from musadoctor.guard.judge import judge
 from musadoctor.render import guard
+from musadoctor.report import Bug
 from musadoctor.requirements.files import read
 
 RUNTIME = "".join(f"nvidia-nccl-cu{number}\n" for number in range(11, 19))
@@ -53,8 +56,9 @@ def test_how_much_is_in_each_of_many_files() -> None:
 
 
 def test_what_holds_for_a_file_and_for_an_image_is_said_once() -> None:
-    image = "FROM python\nRUN pip install -r requirements.txt\n"
+    image = "FROM python\nRUN pip install -r requirements.txt -r requirements.txt\n"
     lines = told({"Dockerfile": image, "requirements.txt": "cupy\ntorch\n"}, ".")
+    assert not any("requirements.txt:1" in line and "included" in line for line in lines)
     places = [line.partition(" (")[0] for line in lines if line.startswith("requirements.txt")]
     assert places == [
         "requirements.txt:1: error: cupy works on NVIDIA GPUs only [cuda-only-package]",
@@ -95,3 +99,47 @@ def test_a_lock_s_package_from_an_index_for_cuda_is_one_cause() -> None:
         "uv.lock:4: error: the lock's source https://download.pytorch.org/whl/cu128 serves builds for CUDA"
         " [cuda-index]"
     )
+
+
+def test_colour_is_for_severities_and_places() -> None:
+    (line, *_) = told({"requirements.txt": "cupy\n"}, colour=True)
+    assert line.startswith("\x1b[1mrequirements.txt:1\x1b[0m: \x1b[31;1merror\x1b[0m: cupy works")
+
+
+def test_what_is_not_known_and_what_broke_is_said() -> None:
+    """With the commands of a fix, and findings that have no place."""
+    found = read([])
+
+    @check("guessing", layer=Layer.REQUIREMENTS, severity="error")
+    def guessing(requirements: Requirements) -> Judgement:
+        """Guesses."""
+        yield Unknown(f"{requirements} tell nothing")
+
+    @check("bare", layer=Layer.REQUIREMENTS, severity="note")
+    def bare(requirements: Requirements) -> Judgement:
+        """Finds."""
+        yield Finding(f"{requirements} are few", fix=Fix("add some", ("pip install x",)))
+        yield Finding("that is all")
+
+    @check("bursting", layer=Layer.REQUIREMENTS, severity="error")
+    def bursting(requirements: Requirements) -> Judgement:
+        """Breaks."""
+        raise ZeroDivisionError(str(requirements))
+
+    checks = (guessing, bare, bursting)
+    results = tuple(judge_one(one, {"requirements": found}) for one in checks)
+    made = judge(found, assumed("musa"))
+    bugs = tuple(Bug(f"check {r.check.id}", r.traceback) for r in results if r.traceback)
+    stream = io.StringIO()
+    guard.render(made._replace(results=results, bugs=bugs), found, stream)
+    lines = stream.getvalue().splitlines()
+    assert lines[:5] == [
+        "note: 0 entries in 0 files are few [bare]",
+        "  add some",
+        "    pip install x",
+        "note: that is all [bare]",
+        "not known: 0 entries in 0 files tell nothing [guessing]",
+    ]
+    assert lines[5] == "a bug in musadoctor: check bursting"
+    assert "ZeroDivisionError: 0 entries in 0 files" in lines[6:]
+    assert lines[-1].startswith("Not refused: 2 notes (0 entries in 0 files; torch ")
