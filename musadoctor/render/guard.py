@@ -87,7 +87,7 @@ def verdict(report: Report, requirements: Requirements) -> str:
     again = len(read) < sum(not file.problem for file in requirements.files)
     entries = requirements.entries
     count = len({(entry.where, entry.text) for entry in entries}) if again else len(entries)
-    counted = Counter(row.check.severity for row in _rows(report))
+    counted: Counter[Severity] = Counter(row.check.severity for row in _rows(report))
     looked = f"{_number(count, 'entry', 'entries')} in {_number(len(read), 'file', 'files')}"
     unread = any(file.problem for file in requirements.files)
     word = "Refused" if counted["error"] else "Not cleared" if unread else "Not refused"

@@ -34,7 +34,7 @@ def _findings(requirements: Requirements, stack: Stack) -> Findings:
             cases.append((entry, _of_a_task(entry, case)))
     cases += included(requirements, cases)
     above = chains(requirements)
-    named = {file.path for file in requirements.files if not file.included_by} if above else set()
+    named = {file.path for file in requirements.files if above and not file.included_by}
     # A package that a lock takes from an index for CUDA is one cause.
     refused = {
         entry.where for entry, case in cases if case.check in REFUSED and not _is_index(entry)
