@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from installer_lab import Lab, stack
@@ -61,6 +61,13 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
     class Handler(http.server.SimpleHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:
             asked.append(self.path)
+
+        def copyfile(self, source: Any, outputfile: Any) -> None:
+            # What is large takes a while, in which what was written can be seen.
+            if "/big-" in self.path:
+                outputfile.write(source.read(4 << 20))
+                time.sleep(0.5)
+            super().copyfile(source, outputfile)
 
     (root / "files").mkdir()
     links: dict[str, list[tuple[str, bool]]] = {"source-only": [("source_only-1.0.tar.gz", False)]}

@@ -56,8 +56,10 @@ def test_how_much_is_in_each_of_many_files() -> None:
 
 
 def test_what_holds_for_a_file_and_for_an_image_is_said_once() -> None:
-    image = "FROM python\nRUN pip install -r requirements.txt -r requirements.txt\n"
-    lines = told({"Dockerfile": image, "requirements.txt": "cupy\ntorch\n"}, ".")
+    image = "FROM python\nRUN pip install -r requirements.txt\n"
+    files = {"Dockerfile": image, "requirements.txt": "cupy\ntorch\n"}
+    lines = told(files, ".")
+    assert told(files, "requirements.txt", "Dockerfile") == lines
     assert not any("requirements.txt:1" in line and "included" in line for line in lines)
     places = [line.partition(" (")[0] for line in lines if line.startswith("requirements.txt")]
     assert places == [
