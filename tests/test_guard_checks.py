@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from packaging.markers import Marker
+from packaging.specifiers import SpecifierSet
 
 from musadoctor.api import Check, Entry, Finding, Requirements, RequirementsFile, Stack
 from musadoctor.guard.host import assumed
 from musadoctor.plugins import load_requirements
 from musadoctor.requirements.requirement import entry_of
-from musadoctor_checks.requirements import _classify
+from musadoctor_checks.requirements import _classify, _specifiers
 from musadoctor_checks.requirements._case import REFUSED
 from musadoctor_checks.requirements._known import package
 from musadoctor_checks.requirements._markers import plain
@@ -403,6 +404,42 @@ def test_markers_that_are_compared_without_packaging(clauses: list[tuple[str, st
 def test_a_release_that_is_no_number_is_left_to_packaging() -> None:
     assert plain("python_version >= '3'", {"python_version": "3.14.0rc1"}) is None
     assert plain("python_version >= '" + "9" * 5000 + "'", A.markers) is None
+
+
+NUMBERS = st.lists(st.sampled_from([0, 1, 2, 9, 10]), min_size=1, max_size=4).map(
+    lambda parts: ".".join(map(str, parts))
+)
+SPECIFIER = st.builds(
+    "{}{}{}{}".format,
+    st.sampled_from(["~=", "==", "!=", "<=", ">=", "<", ">", "==="]),
+    st.sampled_from(["", " "]),
+    NUMBERS,
+    st.sampled_from(["", "", ".*", "a1", "+cu121"]),
+)
+VERSION = st.builds(
+    "{}{}{}{}".format,
+    NUMBERS,
+    st.sampled_from(["", "a0", "b2", "rc1"]),
+    st.sampled_from(["", ".post1"]),
+    st.sampled_from(["", "+musa5.2.0", "+git8ac9b20"]),
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(SPECIFIER, min_size=1, max_size=3), VERSION, st.sampled_from(["", ","]))
+def test_versions_that_are_compared_without_packaging(
+    parts: list[str], version: str, end: str
+) -> None:
+    specifier = ",".join(parts) + end
+    answer = _specifiers.plain(specifier, version)
+    if answer is not None:
+        assert answer == SpecifierSet(specifier).contains(version, prereleases=True)
+
+
+@pytest.mark.parametrize("version", ["2.9.1.dev1", "2.9.1-1", "\uff12.9"])
+def test_a_version_that_is_no_release_is_left_to_packaging(version: str) -> None:
+    assert _specifiers.plain(">=2", version) is None
+    assert _specifiers.plain(">=2", "2.9.1") is True
 
 
 def test_a_marker_that_is_none() -> None:

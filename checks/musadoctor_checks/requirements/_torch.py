@@ -1,10 +1,10 @@
 """The torch family against what is installed, as pip compares."""
 
-import functools
 import re
 
 from musadoctor.api import Entry, Fix, Stack
 from musadoctor_checks.requirements._case import INDEX, Case, requirement
+from musadoctor_checks.requirements._specifiers import satisfied
 
 FAMILY = frozenset({"torch", "torchvision", "torchaudio", "triton"})
 _ONE_BY_NAME = ("--upgrade-package", "--reinstall-package")
@@ -12,19 +12,6 @@ _EAGER = ("--force-reinstall", "--reinstall", "--ignore-installed")
 _MINOR = re.compile(r"[\d]+\.\d+")
 _FLOOR = re.compile(r">=(\d+(?:\.\d+)*)(?=,|$)")
 _ALPHA = re.compile(r"(\d+)\.(\d+)(?:\.0)*a0\b")
-
-
-@functools.lru_cache(maxsize=1024)
-def satisfied(specifier: str, version: str) -> bool | None:
-    """Whether pip would keep an installed version; ``None`` where it refuses the specifier."""
-    if not specifier:
-        return True
-    from packaging.specifiers import SpecifierSet  # noqa: PLC0415 - 20 ms, seldom needed
-
-    try:
-        return SpecifierSet(specifier).contains(version, prereleases=True)
-    except ValueError:  # InvalidSpecifier, InvalidVersion, a very long number
-        return None
 
 
 def eager(flags: tuple[str, ...]) -> str:
