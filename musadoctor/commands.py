@@ -74,6 +74,11 @@ def gmi_json(program: str) -> Command:
     return _tool(program, "-q", "--json")
 
 
+def gmi_topology(program: str) -> Command:
+    """The connections between cards."""
+    return _tool(program, "topo", "-m")
+
+
 def musa_info(path: str) -> Command:
     """Starts the runtime and lists its devices."""
     return _tool(path)

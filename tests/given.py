@@ -177,6 +177,7 @@ HEALTHY: dict[str, object] = {
     "container": Absent("not a container: nothing shows one"),
     "gpus": CARDS,
     "kernel_driver": kernel_driver("3.3.5-server", "3.3.5"),
+    "topology": Absent("no mthreads-gmi on PATH"),
     "device_nodes": NODES,
     "kernel_log": KernelLog((), since_start=True),
     "module_file": Absent("no /lib/modules"),

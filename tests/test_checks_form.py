@@ -10,6 +10,7 @@ from musadoctor.facts.accepted import AcceptedFact
 from musadoctor.facts.network import RdmaFact
 from musadoctor.facts.requirements import RequirementsFact, ResolutionFact, StackFact
 from musadoctor.facts.steps import StepsFact
+from musadoctor.facts.topology import TopologyFact
 from musadoctor.plugins import load, load_requirements, load_verify
 from musadoctor.probes import PROBES
 
@@ -25,6 +26,7 @@ FACTS = {
     "rank_steps": StepsFact,
     "extension_steps": StepsFact,
     "rdma": RdmaFact,
+    "topology": TopologyFact,
     "soak_steps": StepsFact,
     "accepted": AcceptedFact,
 }

@@ -1,12 +1,22 @@
 """The checks of memory and copies, on steps given directly."""
 
-from itertools import permutations
+from itertools import combinations, permutations
 
 import pytest
 from given import S5000, fixes, judged, said, skipped, unknown
 from given_verify import step, steps
 
-from musadoctor.api import Absent, Check, Gpus, PcieLink, Step, Steps
+from musadoctor.api import (
+    Absent,
+    CardPair,
+    Check,
+    Environment,
+    Gpus,
+    PcieLink,
+    Step,
+    Steps,
+    Topology,
+)
 from musadoctor_checks.verify.memory import (
     carries,
     copy_content_wrong,
@@ -19,6 +29,7 @@ from musadoctor_checks.verify.memory import (
     memory_not_given_back,
     no_direct_access_between_devices,
     pair_copies_slower_than_others,
+    pair_without_its_link,
     peak_memory_figures_wrong,
 )
 
@@ -304,6 +315,41 @@ def test_the_odd_pair() -> None:
     assert said(pair_copies_slower_than_others, transfer_steps=given) == (
         "musa:2 to musa:6: copies: 9.0 GB/s, and the median of 56 pairs is 45.0 GB/s",
     )
+
+
+def links(**other: str) -> Topology:
+    """Eight cards, each two by MT2, but ``GPU2_GPU6="SYS"``."""
+    return Topology(
+        tuple(
+            CardPair(one, two, other.get(f"GPU{one}_GPU{two}", "MT2"))
+            for one, two in combinations(range(8), 2)
+        ),
+        "mthreads-gmi topo -m",
+    )
+
+
+def test_the_odd_pair_s_path() -> None:
+    facts: dict[str, object] = {
+        "transfer_steps": with_(pair("musa:2 musa:6", 9e9)),
+        "topology": links(GPU2_GPU6="SYS"),
+    }
+    (message,) = said(pair_copies_slower_than_others, **facts)
+    assert message.endswith("is 45.0 GB/s; mthreads-gmi topo -m shows SYS between them")
+    # A mask renumbers the devices.
+    masked = Environment({"MUSA_VISIBLE_DEVICES": "1,2,3"}, (), ())
+    for unsure in ({"environment": masked}, {"topology": Topology((), "a cut table")}):
+        (message,) = said(pair_copies_slower_than_others, **{**facts, **unsure})
+        assert message.endswith("is 45.0 GB/s")
+
+
+def test_a_pair_without_its_link() -> None:
+    assert said(pair_without_its_link, topology=links()) == ()
+    assert said(pair_without_its_link, topology=links(GPU0_GPU3="SYS", GPU1_GPU2="MT1")) == (
+        "GPU0 and GPU3 are connected by SYS, 26 of 28 pairs by MT2 (mthreads-gmi topo -m)",
+        "GPU1 and GPU2 are connected by MT1, 26 of 28 pairs by MT2 (mthreads-gmi topo -m)",
+    )
+    islands = {f"GPU{one}_GPU{two}": "SYS" for one in range(4) for two in range(4, 8)}
+    assert said(pair_without_its_link, topology=links(**islands)) == ()
 
 
 def test_the_odd_device_of_all_pairs() -> None:

@@ -25,6 +25,7 @@ SOURCES = sorted(
 BUILDERS = {
     "gmi_table": ("{}",),
     "gmi_json": ("{}", "-q", "--json"),
+    "gmi_topology": ("{}", "topo", "-m"),
     "musa_info": ("{}",),
     "mcc_version": ("{}", "--version"),
     "version_query": ("{}",),

@@ -58,6 +58,7 @@ from musadoctor.facts.toolkit import (
     Toolkits,
     VersionQuery,
 )
+from musadoctor.facts.topology import CardPair, Topology
 from musadoctor.facts.torch import (
     ChildFailure,
     Collectives,
@@ -71,6 +72,7 @@ from musadoctor.facts.torch import (
 __all__ = [
     "Absent",
     "Accepted",
+    "CardPair",
     "ChildFailure",
     "Collectives",
     "Component",
@@ -130,6 +132,7 @@ __all__ = [
     "Toolkit",
     "ToolkitRoutes",
     "Toolkits",
+    "Topology",
     "Torch",
     "TorchBuild",
     "TorchMusa",

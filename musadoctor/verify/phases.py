@@ -18,6 +18,7 @@ from musadoctor.probes import Probe
 from musadoctor.probes.network import rdma
 from musadoctor.probes.once import once
 from musadoctor.probes.python import python
+from musadoctor.probes.topology import topology
 from musadoctor.system import System
 from musadoctor.verify.children.base import STEPS
 from musadoctor.verify.ranks import LARGEST, Place, device_of, launched, together
@@ -75,6 +76,7 @@ def probes(settings: Settings) -> dict[str, Probe]:
         "accepted": lambda _: settings.accepted or Absent("--compare names no record"),
         "soak_steps": lambda _: Absent("--soak was not asked for"),
         "rdma": rdma,
+        "topology": topology,
     }
     if settings.place is None:
         return found | _phases(settings)

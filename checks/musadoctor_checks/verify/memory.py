@@ -1,10 +1,12 @@
 """Memory of the devices, and copies between them and the host."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from statistics import median
 
 from musadoctor.api import (
     Absent,
+    Environment,
     Finding,
     Fix,
     Gpu,
@@ -14,6 +16,7 @@ from musadoctor.api import (
     PcieLink,
     Step,
     Steps,
+    Topology,
     Unknown,
     check,
 )
@@ -387,7 +390,11 @@ def device_copies_slower_than_others(transfer_steps: Steps) -> Judgement:
 
 
 @check("pair-copies-slower-than-others", layer=Layer.HARDWARE, severity="warning")
-def pair_copies_slower_than_others(transfer_steps: Steps) -> Judgement:
+def pair_copies_slower_than_others(
+    transfer_steps: Steps,
+    topology: Topology | Absent | Unknown,
+    environment: Environment | Unknown,
+) -> Judgement:
     """Copies between two devices are much slower than between the others.
 
     ## Why it matters
@@ -415,7 +422,60 @@ def pair_copies_slower_than_others(transfer_steps: Steps) -> Judgement:
     if not cards:
         odd = list(_odd(rates, "copies", "pairs"))
         if len(odd) < FEW * len(rates):
-            yield from odd
+            for finding in odd:
+                path = _path(finding.where, topology, environment)
+                yield finding._replace(message=f"{finding.message}{path}")
+
+
+def _path(
+    pair: str,
+    topology: Topology | Absent | Unknown,
+    environment: Environment | Unknown,
+) -> str:
+    """A clause on the path between two devices, where the tool's numbers are torch's."""
+    if not isinstance(topology, Topology) or not isinstance(environment, Environment):
+        return ""
+    if environment.get("MUSA_VISIBLE_DEVICES") is not None:
+        return ""
+    one, other = (int(name.partition(":")[2]) for name in pair.split())
+    path = topology.path(one, other)
+    return f"; {topology.source} shows {path} between them" if path else ""
+
+
+@check("pair-without-its-link", layer=Layer.HARDWARE, severity="warning")
+def pair_without_its_link(topology: Topology) -> Judgement:
+    """Two cards are connected by another path than nearly all others.
+
+    ## Why it matters
+
+    Collectives go at the speed of the slowest pair. Where the cards of a host are connected by
+    MTLink, a pair that is not, or by fewer links, has a link that is down.
+
+    ## How to fix
+
+    Look at the links of both cards (`mthreads-gmi mtlink -s`) and for XIDs of MTLink in the kernel
+    log, which `musadoctor` reads; reseat the bridge or board, or have it exchanged.
+
+    ## Symptoms
+
+    - `SYS` or `NODE` in the row of one card in `mthreads-gmi topo -m`, where the others have `MT2`
+
+    ## Sources
+
+    The legend of `mthreads-gmi topo -m` (SGLang pull requests 10023 and 16959, 2025-09, 2026-01).
+    Pairs are named where they are fewer than a quarter.
+    """
+    paths = Counter(pair.path for pair in topology.pairs)
+    ((usual, count),) = paths.most_common(1)
+    others = [pair for pair in topology.pairs if pair.path != usual]
+    if usual.startswith("MT") and len(others) < FEW * len(topology.pairs):
+        for pair in others:
+            yield Finding(
+                f"GPU{pair.one} and GPU{pair.other} are connected by {pair.path}, {count} of"
+                f" {len(topology.pairs)} pairs by {usual} ({topology.source})",
+                where=f"GPU{pair.one} GPU{pair.other}",
+                fix=Fix("Look at the links of both cards", ("mthreads-gmi mtlink -s",)),
+            )
 
 
 def _rates(steps: list[Step], key: str) -> dict[str, float]:
