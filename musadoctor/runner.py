@@ -137,10 +137,13 @@ def stand_by(argv: Sequence[str], changes: Mapping[str, str]) -> int | str:
     a shell would tell, 128 and the signal's number.
     """
     started: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
 
     def pass_on(number: int, _frame: object) -> None:
         for process in started:
             process.send_signal(number)
+        if not started:  # it may run already, and is not known here yet
+            early.append(number)
 
     def leave_it(_number: int, _frame: object) -> None:
         """Not SIG_IGN, for that the program would inherit."""
@@ -155,6 +158,8 @@ def stand_by(argv: Sequence[str], changes: Mapping[str, str]) -> int | str:
     try:
         process = subprocess.Popen(argv, env={**os.environ, **changes})  # noqa: S603 - as asked for
         started.append(process)
+        for sent in early:
+            process.send_signal(sent)
         code = process.wait()
     except (OSError, ValueError) as error:
         number = error.errno if isinstance(error, OSError) else None

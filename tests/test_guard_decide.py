@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from installer_lab import system_of, unpacked
@@ -330,6 +331,18 @@ STANDING = (
 )
 
 
+def code_after(process: "subprocess.Popen[bytes]", sent: signal.Signals) -> int:
+    """How a process ends that gets a signal once its program says that it is on."""
+    assert process.stdout is not None
+    with process:
+        try:
+            assert process.stdout.readline() == b"on\n"
+            process.send_signal(sent)
+            return process.wait(timeout=20)
+        finally:
+            process.kill()
+
+
 @pytest.mark.parametrize(
     ("sent", "script", "code"),
     [
@@ -345,11 +358,21 @@ def test_signals_are_passed_on(sent: signal.Signals, script: str, code: int) -> 
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    assert process.stdout is not None
-    with process:
-        assert process.stdout.readline() == b"on\n"
-        process.send_signal(sent)
-        assert process.wait(timeout=20) == code
+    assert code_after(process, sent) == code
+
+
+def test_a_signal_before_the_program_is_known_is_passed_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    start = subprocess.Popen
+
+    def signalled(*given: Any, **named: Any) -> "subprocess.Popen[bytes]":
+        process: subprocess.Popen[bytes] = start(*given, **named)
+        os.kill(os.getpid(), signal.SIGTERM)
+        return process
+
+    monkeypatch.setattr("musadoctor.runner.subprocess.Popen", signalled)
+    assert stand_by(("sh", "-c", "sleep 20"), {}) == 128 + signal.SIGTERM
 
 
 def test_an_ignored_signal_stays_ignored() -> None:
@@ -361,9 +384,5 @@ def test_an_ignored_signal_stays_ignored() -> None:
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    assert process.stdout is not None
-    with process:
-        assert process.stdout.readline() == b"on\n"
-        process.send_signal(signal.SIGHUP)
-        assert process.wait(timeout=20) == 8
+    assert code_after(process, signal.SIGHUP) == 8
     assert time.monotonic() - begun >= 0.5
