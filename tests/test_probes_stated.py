@@ -3,14 +3,15 @@
 import json
 
 import pytest
+from support import host
 
 from musadoctor.facts import Absent, Unknown
 from musadoctor.probes.components import mudnn
 from musadoctor.probes.distributions import examined
-from musadoctor.probes.stated import key, stated
+from musadoctor.probes.stated import SITE, key, stated
 from musadoctor.probes.toolkit import toolkit
 from musadoctor.recording import Recording
-from musadoctor.system import NOT_THERE, UNRECORDED, Failure
+from musadoctor.system import NOT_THERE, UNRECORDED, Failure, Found, Ran
 
 
 def transcript(**kinds: str) -> Recording:
