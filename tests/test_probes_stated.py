@@ -29,6 +29,16 @@ def test_an_interpreter_that_no_package_shows() -> None:
     assert isinstance(examined(transcript()), Unknown)
 
 
+def test_an_interpreter_that_hangs_is_not_made_up() -> None:
+    hung = Ran("timed out", note="no answer in 20 s, killed")
+    system = host(
+        programs={"python3": Found("/usr/bin/python3")},
+        runs={"child:python": hung},
+        folders={SITE: ("torch-2.7.1.dist-info",)},
+    )
+    assert isinstance(examined(system), Unknown)
+
+
 @pytest.mark.parametrize(("kind", "found"), [(UNRECORDED, ("2.7.0",)), (NOT_THERE, ())])
 def test_a_statement_counts_where_no_machine_was_asked(kind: str, found: tuple[str, ...]) -> None:
     told = stated(transcript(driver="2.7.0"), "driver", Failure(kind, ""))
