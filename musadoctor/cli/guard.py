@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-from musadoctor.cli.report import FailOn, IgnoreOption, SelectOption
 from musadoctor.cli.shared import (
     BROKEN,
     INCOMPLETE,
     USAGE,
+    FailOn,
+    IgnoreOption,
+    JsonOption,
     PythonOption,
     RecordingOption,
+    SelectOption,
     Show,
     TimeoutOption,
     put,
@@ -84,7 +87,6 @@ class Said(NamedTuple):
 FormatOption = Annotated[
     GuardFormat, typer.Option("--format", help="How the findings are written.")
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
 AssumeOption = Annotated[
     str | None,
     typer.Option(

@@ -2,20 +2,29 @@
 
 import sys
 import time
-from enum import Enum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from musadoctor import __version__
 from musadoctor.cli.shared import (
+    FailOn,
+    FailOnOption,
+    Format,
+    FormatOption,
+    IgnoreOption,
+    JsonOption,
+    OutputOption,
     PluginsOption,
     PythonOption,
+    QuietOption,
     RecordingOption,
     RedactOption,
+    SelectOption,
     Show,
+    StrictOption,
     TimeoutOption,
+    VerboseOption,
     put,
     refuse,
     until_interrupted,
@@ -28,65 +37,23 @@ if TYPE_CHECKING:
     from musadoctor.report import Report
 
 
-class Format(str, Enum):
-    """How a report is written."""
-
-    text = "text"
-    json = "json"
-
-
-class FailOn(str, Enum):
-    """Severities, for ``--fail-on``."""
-
-    error = "error"
-    warning = "warning"
-    note = "note"
-
-
-SelectOption = Annotated[
-    list[str] | None,
-    typer.Option("--select", metavar="ID|FAMILY", help="Run these checks only. Repeatable."),
-]
-IgnoreOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--ignore",
-        metavar="ID|FAMILY[=REASON]",
-        help="Leave these checks out; the reason is kept in the report. Repeatable.",
-    ),
-]
-
-
 def report(
     context: typer.Context,
     *,
-    format: Annotated[  # noqa: A002 - the option's name
-        Format, typer.Option("--format", help="How the report is written.")
-    ] = Format.text,
-    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="A line for each check, with its evidence.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Only the errors, and the verdict.")
-    ] = False,
+    format: FormatOption = Format.text,  # noqa: A002 - the option's name
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+    quiet: QuietOption = False,
     select: SelectOption = None,
     ignore: IgnoreOption = None,
-    fail_on: Annotated[
-        FailOn, typer.Option("--fail-on", help="The least severity that gives exit code 1.")
-    ] = FailOn.error,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="What could not be found out counts as failed.")
-    ] = False,
+    fail_on: FailOnOption = FailOn.error,
+    strict: StrictOption = False,
     timeout: TimeoutOption = 60.0,
     python: PythonOption = None,
     recording: RecordingOption = None,
     no_plugins: PluginsOption = False,
     no_redact: RedactOption = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file."),
-    ] = None,
+    output: OutputOption = None,
     version: Annotated[
         bool, typer.Option("--version", help="Print musadoctor's version.", is_eager=True)
     ] = False,

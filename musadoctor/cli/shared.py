@@ -5,6 +5,7 @@ import stat
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn, TextIO, TypeVar
 
@@ -24,6 +25,51 @@ def _seconds(value: float) -> float:
     return value
 
 
+class Format(str, Enum):
+    """How a report is written."""
+
+    text = "text"
+    json = "json"
+
+
+class FailOn(str, Enum):
+    """Severities, for ``--fail-on``."""
+
+    error = "error"
+    warning = "warning"
+    note = "note"
+
+
+SelectOption = Annotated[
+    list[str] | None,
+    typer.Option("--select", metavar="ID|FAMILY", help="Run these checks only. Repeatable."),
+]
+IgnoreOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ignore",
+        metavar="ID|FAMILY[=REASON]",
+        help="Leave these checks out; the reason is kept in the report. Repeatable.",
+    ),
+]
+FormatOption = Annotated[Format, typer.Option("--format", help="How the report is written.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="The same as --format json.")]
+VerboseOption = Annotated[
+    bool, typer.Option("--verbose", "-v", help="A line for each check, with its evidence.")
+]
+QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Only the errors, and the verdict.")
+]
+FailOnOption = Annotated[
+    FailOn, typer.Option("--fail-on", help="The least severity that gives exit code 1.")
+]
+StrictOption = Annotated[
+    bool, typer.Option("--strict", help="What could not be found out counts as failed.")
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file."),
+]
 PythonOption = Annotated[
     str | None,
     typer.Option(

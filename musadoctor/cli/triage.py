@@ -3,13 +3,28 @@
 import os
 import stat
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from musadoctor.cli.report import FailOn, Format, IgnoreOption, SelectOption
-from musadoctor.cli.shared import PluginsOption, RedactOption, put, refuse, write
+from musadoctor.cli.shared import (
+    FailOn,
+    FailOnOption,
+    Format,
+    FormatOption,
+    IgnoreOption,
+    JsonOption,
+    OutputOption,
+    PluginsOption,
+    QuietOption,
+    RedactOption,
+    SelectOption,
+    StrictOption,
+    VerboseOption,
+    put,
+    refuse,
+    write,
+)
 from musadoctor.doctor import Options
 from musadoctor.report import exit_code
 from musadoctor.selection import SelectionError
@@ -21,30 +36,17 @@ def triage(
         typer.Argument(metavar="FILE...", help="Texts of one report; - is standard input."),
     ],
     *,
-    format: Annotated[  # noqa: A002 - the option's name
-        Format, typer.Option("--format", help="How the report is written.")
-    ] = Format.text,
-    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="A line for each check, with its evidence.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Only the errors, and the verdict.")
-    ] = False,
+    format: FormatOption = Format.text,  # noqa: A002 - the option's name
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+    quiet: QuietOption = False,
     select: SelectOption = None,
     ignore: IgnoreOption = None,
-    fail_on: Annotated[
-        FailOn, typer.Option("--fail-on", help="The least severity that gives exit code 1.")
-    ] = FailOn.error,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="What could not be found out counts as failed.")
-    ] = False,
+    fail_on: FailOnOption = FailOn.error,
+    strict: StrictOption = False,
     no_plugins: PluginsOption = False,
     no_redact: RedactOption = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file."),
-    ] = None,
+    output: OutputOption = None,
 ) -> None:
     """Diagnose from a pasted bug report or log."""
     from musadoctor.transcript import TranscriptError  # noqa: PLC0415 - for this command alone

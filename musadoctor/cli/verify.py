@@ -7,11 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from musadoctor.cli.report import FailOn, Format, IgnoreOption, SelectOption
 from musadoctor.cli.shared import (
     INTERRUPTED,
+    FailOn,
+    FailOnOption,
+    Format,
+    FormatOption,
+    IgnoreOption,
+    JsonOption,
+    OutputOption,
     PythonOption,
+    QuietOption,
     RedactOption,
+    SelectOption,
+    StrictOption,
+    VerboseOption,
     put,
     refuse,
     write,
@@ -106,22 +116,12 @@ def verify(
     ] = None,
     select: SelectOption = None,
     ignore: IgnoreOption = None,
-    format: Annotated[  # noqa: A002 - the option's name
-        Format, typer.Option("--format", help="How the report is written.")
-    ] = Format.text,
-    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="A line for each check, with its evidence.")
-    ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Only the errors, and the verdict.")
-    ] = False,
-    fail_on: Annotated[
-        FailOn, typer.Option("--fail-on", help="The least severity that gives exit code 1.")
-    ] = FailOn.error,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="What could not be found out counts as failed.")
-    ] = False,
+    format: FormatOption = Format.text,  # noqa: A002 - the option's name
+    json: JsonOption = False,
+    verbose: VerboseOption = False,
+    quiet: QuietOption = False,
+    fail_on: FailOnOption = FailOn.error,
+    strict: StrictOption = False,
     timeout: Annotated[
         float | None,
         typer.Option(
@@ -133,10 +133,7 @@ def verify(
     ] = None,
     python: PythonOption = None,
     no_redact: RedactOption = False,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write the report to a file."),
-    ] = None,
+    output: OutputOption = None,
 ) -> None:
     """Compute on every visible device, and see whether it is right."""
     from musadoctor.cli import verifying  # noqa: PLC0415 - other commands start faster
