@@ -105,9 +105,7 @@ Nothing means that all is well."""
 
 
 Said = Callable[[str, Messages, Mapping[str, object]], Judgement]
-"""Gets the check's id, the telling lines and :data:`SAID_NEEDS`."""
-SAID_NEEDS = ("messages", "gpus")
-"""The facts that a check with ``said`` waits for beside its own."""
+"""Gets the check's id, the telling lines and the facts that the check names."""
 
 
 class Check(NamedTuple):

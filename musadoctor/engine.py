@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
-from musadoctor.api import SAID_NEEDS, SEVERITIES, Check, Finding, Fix, Layer, Messages
+from musadoctor.api import SEVERITIES, Check, Finding, Fix, Layer, Messages
 from musadoctor.facts.base import Absent, Unknown
 from musadoctor.report import Bug, Evidence, Result, Status
 
@@ -160,7 +160,7 @@ def _show(progress: Progress, results: list[Result], bound: int, shown: int) -> 
 
 
 def _wanted(check: Check) -> set[str]:
-    return {*check.needs, *(SAID_NEEDS if check.said else ())}
+    return {*check.needs, *(("messages",) if check.said else ())}
 
 
 def judge(check: Check, facts: Mapping[str, object]) -> Result:
@@ -169,9 +169,11 @@ def judge(check: Check, facts: Mapping[str, object]) -> Result:
     if check.said and result.status != "failed" and not result.traceback:
         messages = facts.get("messages")
         if isinstance(messages, Messages):
+            # What else happens to be known by now is no part of the question.
+            own = {name: facts[name] for name in check.needs}
             found: list[Finding] = []
             try:
-                for said in check.said(check.id, messages, facts):
+                for said in check.said(check.id, messages, own):
                     _see_to_form(said)
                     found += [said] if isinstance(said, Finding) else []
             except (Exception, SystemExit) as error:  # noqa: BLE001 - a check never ends the run
