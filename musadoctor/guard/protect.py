@@ -159,7 +159,7 @@ def plan(system: System) -> Plan | Absent | Unknown:
         return builds
     if not stack.vendor:
         return Absent(f"{interpreter.path} has no vendor's torch to protect")
-    manifest_path = f"{interpreter.prefix}/{MANIFEST}"
+    manifest_path = _manifest_path(interpreter)
     manifest = _manifest(manifest_path)
     if manifest is not None and manifest.status != DONE:
         raise ProtectError(
@@ -192,11 +192,10 @@ def plan_back(system: System) -> Plan | Absent | Unknown:
     interpreter = python(system)
     if not isinstance(interpreter, Python):
         return interpreter
-    path = f"{interpreter.prefix}/{MANIFEST}"
-    manifest = _manifest(path)
-    if manifest is None:
-        return Absent(f"{interpreter.prefix} is not protected: there is no {path}")
-    return Plan(tuple(_back(manifest)), (), path)
+    manifest = _manifest_of(interpreter)
+    if isinstance(manifest, Absent):
+        return manifest
+    return Plan(tuple(_back(manifest)), (), _manifest_path(interpreter))
 
 
 def apply(what: Plan) -> None:
@@ -252,10 +251,9 @@ def status(system: System) -> Protection | Absent | Unknown:
     interpreter = python(system)
     if not isinstance(interpreter, Python):
         return interpreter
-    path = f"{interpreter.prefix}/{MANIFEST}"
-    manifest = _manifest(path)
-    if manifest is None:
-        return Absent(f"{interpreter.prefix} is not protected: there is no {path}")
+    manifest = _manifest_of(interpreter)
+    if isinstance(manifest, Absent):
+        return manifest
     if manifest.status != DONE:
         return Protection(((False, "it was interrupted: `musadoctor guard unprotect`"),), ())
     rows = [_as_left(kept) for kept in manifest.files]
@@ -572,6 +570,17 @@ def _encoded(manifest: _Manifest) -> bytes:
         "folders": list(manifest.folders),
     }
     return (json.dumps(value, indent=1) + "\n").encode()
+
+
+def _manifest_path(interpreter: Python) -> str:
+    return f"{interpreter.prefix}/{MANIFEST}"
+
+
+def _manifest_of(interpreter: Python) -> _Manifest | Absent:
+    """What musadoctor changed in an environment."""
+    path = _manifest_path(interpreter)
+    missing = Absent(f"{interpreter.prefix} is not protected: there is no {path}")
+    return _manifest(path) or missing
 
 
 def _manifest(path: str) -> _Manifest | None:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from musadoctor.commands import pipenv_environment, poetry_environment
+from musadoctor.commands import Command, pipenv_environment, poetry_environment
 from musadoctor.facts.base import Absent, Unknown
 from musadoctor.requirements.installers import Install
 from musadoctor.system import Failure, System
@@ -123,25 +123,24 @@ def _uv(install: Install, system: System) -> Found:
 
 
 def _poetry(install: Install, system: System) -> Found:
-    ran = system.run(poetry_environment(install.program[-1], install.project))
-    if not ran.started or ran.status not in {"ok", "failed"}:
-        return Unknown(f"poetry does not say which environment it uses: {ran.note or ran.status}")
-    path = ran.out.strip()
-    if not path:
-        return Absent("poetry will make an environment")
-    return _environment(path, system, "poetry's environment")
+    return _told(poetry_environment(install.program[-1], install.project), "poetry", system)
 
 
 def _pipenv(install: Install, system: System) -> Found:
     if "--system" in install.flags:
         return _first_python(system, "--system")
-    ran = system.run(pipenv_environment(install.program[-1]))
+    return _told(pipenv_environment(install.program[-1]), "pipenv", system)
+
+
+def _told(question: Command, tool: str, system: System) -> Found:
+    """The environment that a tool says it uses."""
+    ran = system.run(question)
     if not ran.started or ran.status not in {"ok", "failed"}:
-        return Unknown(f"pipenv does not say which environment it uses: {ran.note or ran.status}")
+        return Unknown(f"{tool} does not say which environment it uses: {ran.note or ran.status}")
     path = ran.out.strip()
     if not path:
-        return Absent("pipenv will make an environment")
-    return _environment(path, system, "pipenv's environment")
+        return Absent(f"{tool} will make an environment")
+    return _environment(path, system, f"{tool}'s environment")
 
 
 def _pdm(install: Install, system: System) -> Found:
