@@ -44,7 +44,8 @@ def render(
     for file in requirements.files:
         if file.problem:
             print(f"{printable(file.path)}: cannot be judged: {file.problem}", file=stream)
-    rows = [row for row in _rows(report) if not quiet or row.check.severity == "error"]
+    found = _rows(report)
+    rows = [row for row in found if not quiet or row.check.severity == "error"]
     stream.writelines(_findings(rows, verbose=verbose, colour=colour))
     for result in report.results:
         if result.status == "unknown" and not result.traceback:
@@ -54,7 +55,7 @@ def render(
     if rows:
         print(file=stream)
     stream.writelines(_by_file(rows))
-    print(verdict(report, requirements), file=stream)
+    print(_verdict(report, requirements, found), file=stream)
     copy = _copy(requirements) if advise else ""
     if copy and any(row.check.severity == "error" for row in rows):
         print(f"For a copy without what is refused, add: --write {copy}", file=stream)
@@ -74,7 +75,7 @@ def _findings(rows: Sequence[_Row], *, verbose: bool, colour: bool) -> Iterator[
             yield f"{printable(row.file)}: {more} more of {row.check.id} (--verbose)\n"
 
 
-def verdict(report: Report, requirements: Requirements) -> str:
+def _verdict(report: Report, requirements: Requirements, rows: Sequence[_Row]) -> str:
     """What came of it, in one line."""
     stack = report.facts.get("stack")
     if isinstance(stack, dict) and "absent" in stack:
@@ -87,7 +88,7 @@ def verdict(report: Report, requirements: Requirements) -> str:
     again = len(read) < sum(not file.problem for file in requirements.files)
     entries = requirements.entries
     count = len({(entry.where, entry.text) for entry in entries}) if again else len(entries)
-    counted: Counter[Severity] = Counter(row.check.severity for row in _rows(report))
+    counted: Counter[Severity] = Counter(row.check.severity for row in rows)
     looked = f"{_number(count, 'entry', 'entries')} in {_number(len(read), 'file', 'files')}"
     unread = any(file.problem for file in requirements.files)
     word = "Refused" if counted["error"] else "Not cleared" if unread else "Not refused"
