@@ -18,16 +18,14 @@ medians of N runs (at least 7), the candidates taking turns, as ratios.
 import argparse
 import collections
 import json
-import os
 import shlex
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypedDict
+
+from ratios import Row, compared, peak_mib
 
 from musadoctor.guard.host import assumed
 from musadoctor.guard.judge import judge
@@ -43,7 +41,6 @@ LEAST = 0.97
 """Precision and recall of refused lines."""
 MOST_HARMLESS = 0.02
 """Of harmless files, the part that may be refused."""
-ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 OURS = [str(Path(sys.executable).with_name("musadoctor")), "guard", "--assume", "musa"]
 
 Place = tuple[str, int]
@@ -194,17 +191,6 @@ def quality(files: Sequence[Labelled], *, wrong: bool) -> bool:
     return passed
 
 
-class Row(NamedTuple):
-    """One thing that is measured."""
-
-    name: str
-    command: list[str]
-    base: str = "python -c pass"
-    """The row that it is divided by."""
-    bound: float | None = None
-    """The most that the ratio may be."""
-
-
 def requirements_lines(count: int, *, hashes: bool = False) -> str:
     """A file of ``count`` requirements, every tenth of which names something known."""
     known = ("torch>=2.2", "transformers", "numpy", "nvidia-cublas-cu12==12.1.3.1", "einops")
@@ -279,47 +265,10 @@ def rows(folder: Path, files: Sequence[Labelled], also: Sequence[str]) -> list[R
     ]
 
 
-def seconds(command: Sequence[str]) -> float:
-    """How long a command takes."""
-    begun = time.perf_counter()
-    subprocess.run(
-        command,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=False,
-        env=ENVIRONMENT,
-    )
-    return time.perf_counter() - begun
-
-
-def peak_mib(command: Sequence[str]) -> float:
-    """Peak memory of a command's own process, in MiB."""
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT
-    )
-    _, _, usage = os.wait4(process.pid, 0)
-    process.returncode = 0
-    return usage.ru_maxrss / 1024
-
-
 def speed(folder: Path, files: Sequence[Labelled], runs: int, also: Sequence[str]) -> bool:
     """Print ratios; whether all bounds are kept."""
-    measured = rows(folder, files, also)
-    times: dict[str, list[float]] = {row.name: [] for row in measured}
-    for turn in range(max(7, runs) + 1):
-        for row in measured:
-            took = seconds(row.command)
-            if turn:  # the first warms the caches
-                times[row.name].append(took)
-    median = {name: statistics.median(values) for name, values in times.items()}
-    passed = True
-    print("\n| what | median ms | ratio | to | bound |\n|---|--:|--:|---|--:|")
-    for row in measured:
-        ratio = median[row.name] / median[row.base] if row.base else 1.0
-        passed &= row.bound is None or ratio <= row.bound
-        bound = "" if row.bound is None else f"{row.bound:g}"
-        shown = f"{ratio:.2f}" if row.base else ""
-        print(f"| {row.name} | {median[row.name] * 1000:.0f} | {shown} | {row.base} | {bound} |")
+    print()
+    passed = compared(rows(folder, files, also), runs)
     large = Path(folder, "uv.lock")
     with large.open("w", encoding="utf-8") as written:
         written.writelines(lock(50 << 20))

@@ -8,31 +8,15 @@ candidates taking turns, so that a busy moment hits all of them.
 """
 
 import argparse
-import os
 import shlex
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-# As after an installation: byte code is there, or is written by the first run.
-ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+from ratios import Row, compared, peak_mib
+
 OURS = [str(Path(sys.executable).with_name("musadoctor"))]
-
-
-class Row(NamedTuple):
-    """One thing that is measured."""
-
-    name: str
-    command: list[str]
-    base: str
-    """The row that it is divided by."""
-    bound: float | None = None
-    """The most that the ratio may be."""
 
 
 def rows(torch: str | None, bare: str) -> list[Row]:
@@ -59,29 +43,6 @@ def rows(torch: str | None, bare: str) -> list[Row]:
     ]
 
 
-def seconds(command: Sequence[str]) -> float:
-    """How long a command takes."""
-    begun = time.perf_counter()
-    subprocess.run(
-        command,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=False,
-        env=ENVIRONMENT,
-    )
-    return time.perf_counter() - begun
-
-
-def peak_mib(command: Sequence[str]) -> float:
-    """Peak memory of a command's own process, in MiB."""
-    process = subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT
-    )
-    _, _, usage = os.wait4(process.pid, 0)
-    process.returncode = 0
-    return usage.ru_maxrss / 1024
-
-
 def main() -> int:
     """Measure, print a table, and fail where a bound is passed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -95,23 +56,8 @@ def main() -> int:
         for given in arguments.also:
             name, _, command = given.partition("=")
             measured.append(Row(name, shlex.split(command), "python -c pass"))
-        times: dict[str, list[float]] = {row.name: [] for row in measured}
-        for turn in range(max(7, arguments.runs) + 1):
-            for row in measured:
-                took = seconds(row.command)
-                if turn:  # the first warms the caches
-                    times[row.name].append(took)
+        passed = compared(measured, arguments.runs)
         memory = peak_mib(measured[2].command)
-
-    median = {name: statistics.median(values) for name, values in times.items()}
-    passed = True
-    print("| what | median ms | ratio | to | bound |\n|---|--:|--:|---|--:|")
-    for row in measured:
-        ratio = median[row.name] / median[row.base] if row.base else 1.0
-        passed &= row.bound is None or ratio <= row.bound
-        bound = "" if row.bound is None else f"{row.bound:g}"
-        shown = f"{ratio:.2f}" if row.base else ""
-        print(f"| {row.name} | {median[row.name] * 1000:.0f} | {shown} | {row.base} | {bound} |")
     most = 40
     passed &= memory <= most
     print(f"\nPeak memory of `musadoctor --json`: {memory:.1f} MiB (bound {most}).")

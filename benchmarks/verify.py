@@ -13,8 +13,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
+
+from ratios import seconds
 
 from musadoctor.live import Live
 from musadoctor.verify.taken import Job, take
@@ -60,13 +61,6 @@ def main() -> int:
     print(f"| static audit of {operators} operators | {audited:.2f} | | {MOST_AUDIT_SECONDS:g} s |")
     within = ratio <= MOST_RATIO and audited <= MOST_AUDIT_SECONDS
     return 0 if within and operators >= LEAST_OPERATORS else 1
-
-
-def seconds(command: Sequence[str]) -> float:
-    """How long a command takes."""
-    begun = time.perf_counter()
-    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
-    return time.perf_counter() - begun
 
 
 def audit(python: str) -> tuple[int, float]:
