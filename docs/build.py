@@ -20,6 +20,7 @@ from rich.text import Text
 
 from musadoctor import facts
 from musadoctor.api import Check, Layer
+from musadoctor.facts import later
 from musadoctor.plugins import load, load_requirements, load_verify, plugin_broken
 from musadoctor.probes import PROBES
 from musadoctor.render.checks import page
@@ -35,9 +36,9 @@ ISSUE = ROOT / "tests" / "transcripts" / "032-sdk-4.2-s80-no-mccl.txt"
 ASSUMED = "musa=2.9.1.post1+musa5.2.0"
 """The host of the guard's output in the tests, which its page shows."""
 GIVEN = {
-    "requirements": ("What dependency files ask for, which the guard reads.", facts.Requirements),
-    "resolution": ("What a resolver would do, asked with `--deep`.", facts.Resolution),
-    "stack": ("The vendor's builds that must stay.", facts.Stack),
+    "requirements": ("What dependency files ask for, which the guard reads.", later.Requirements),
+    "resolution": ("What a resolver would do, asked with `--deep`.", later.Resolution),
+    "stack": ("The vendor's builds that must stay.", later.Stack),
 }
 """The facts of the guard's checks, which no machine is asked for."""
 VERIFIED = {

@@ -18,7 +18,7 @@ them that it can judge::
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
-from typing import Literal, NamedTuple, cast
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 from musadoctor import facts
 from musadoctor.facts import *  # noqa: F403 - the facts are part of this module's contract
@@ -47,6 +47,20 @@ __all__ = [
     "check",
 ]
 __all__ += facts.__all__
+
+if TYPE_CHECKING:
+    from musadoctor.facts import later
+    from musadoctor.facts.later import *  # noqa: F403 - as above
+
+    __all__ += later.__all__
+else:
+
+    def __getattr__(name: str) -> object:
+        """What only the checks of the guard and of ``verify`` import."""
+        from musadoctor.facts import later  # noqa: PLC0415 - a report starts sooner without it
+
+        return getattr(later, name)
+
 
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")

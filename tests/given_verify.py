@@ -1,7 +1,6 @@
 """Steps of ``verify`` given directly."""
 
-from musadoctor.facts import Step, Steps
-from musadoctor.facts.steps import StepState
+from musadoctor.facts.steps import Step, Steps, StepState
 
 
 def step(

@@ -2,7 +2,8 @@
 
 from support import folder, host
 
-from musadoctor.facts import Absent, Rdma, Unknown
+from musadoctor.facts import Absent, Unknown
+from musadoctor.facts.network import Rdma
 from musadoctor.probes.network import ADAPTERS, rdma
 from musadoctor.recording import Recorder
 from musadoctor.system import ERROR, NOT_ALLOWED, Failure, Stat

@@ -3,7 +3,8 @@
 import pytest
 from support import SAMPLES, host
 
-from musadoctor.facts import Absent, CardPair, Topology, Unknown
+from musadoctor.facts import Absent, Unknown
+from musadoctor.facts.topology import CardPair, Topology
 from musadoctor.probes.topology import parse_topology, topology
 from musadoctor.system import Found, Ran, System
 

@@ -8,7 +8,7 @@ import pytest
 from computed import FAMILIES, MODULES, Results, judgements, messages, with_faults
 from verify_steps import Taken, taken
 
-from musadoctor.facts import Step
+from musadoctor.facts.steps import Step
 from musadoctor.verify.children.base import STEPS
 
 pytestmark = pytest.mark.torch

@@ -13,7 +13,7 @@ from given_verify import step, steps
 from verify_steps import taken, value
 
 from musadoctor.api import Absent
-from musadoctor.facts import Step
+from musadoctor.facts.steps import Step
 from musadoctor.verify.children.extension import first_error
 from musadoctor_checks.verify.extension import extension_does_not_build
 

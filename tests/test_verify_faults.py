@@ -11,7 +11,8 @@ import pytest
 
 from musadoctor.doctor import Options
 from musadoctor.engine import judge
-from musadoctor.facts import Absent, Step, Steps
+from musadoctor.facts import Absent
+from musadoctor.facts.steps import Step, Steps
 from musadoctor.live import Live
 from musadoctor.plugins import load_verify
 from musadoctor.report import Report, Result

@@ -10,8 +10,9 @@ from support import host
 
 from musadoctor.api import Check
 from musadoctor.engine import judge
-from musadoctor.facts import Absent, Rate, Step, Unknown
+from musadoctor.facts import Absent, Unknown
 from musadoctor.facts.accepted import Accepted
+from musadoctor.facts.steps import Rate, Step
 from musadoctor.render.verify import render
 from musadoctor.report import JSON, encode
 from musadoctor.system import Found, Ran

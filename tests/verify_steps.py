@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from musadoctor.facts import Step
+from musadoctor.facts.steps import Step
 from musadoctor.live import Live
 from musadoctor.verify.phases import Level, plan
 from musadoctor.verify.taken import Job, take
