@@ -28,6 +28,9 @@ KILL_GRACE = 0.4
 DRAIN = 0.2
 """Seconds to wait for output that a grandchild may still hold back after the program has ended."""
 
+LAST_WORDS = 16 << 10
+"""Bytes kept of what a program of the user's says on its standard error."""
+
 _START_FAILURES = {
     errno.EACCES: "not allowed",
     errno.EPERM: "not allowed",
@@ -118,6 +121,112 @@ def run(
     out, err, *answer = (_printable(data[:room]) for data in kept.values())
     seconds = time.monotonic() - begun
     return Ran(status, process.returncode, out, err, "".join(answer), note, seconds)
+
+
+def stream(
+    argv: Sequence[str],
+    *,
+    limit: float,
+    cancelled: threading.Event,
+    heard: Callable[[bytes], bool],
+    given: bytes = b"",
+    changes: Mapping[str, str] | None = None,
+) -> Ran:
+    """Run the user's own program, and hand on what it prints as it comes; nothing of it is kept.
+
+    It is stopped where ``heard`` answers ``False`` (status ``flooded``), after ``limit`` seconds, or
+    when ``cancelled`` is set. ``given`` is written to its standard input, which then stays open
+    until the program ends: a connection's far side can tell that we are still there. The last
+    ``LAST_WORDS`` bytes of its standard error are in the answer. ``changes`` are variables to set.
+    """
+    begun = time.monotonic()
+    try:
+        process = subprocess.Popen(  # noqa: S603 - an engine that the user chose
+            list(argv),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            env={**os.environ, **(changes or {})},
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        number = error.errno if isinstance(error, OSError) else None
+        status = "not there" if number == errno.ENOENT else _START_FAILURES.get(number or 0, "error")
+        return Ran(status, note=f"{argv[0]}: {os.strerror(number) if number else error}")
+    said = bytearray()
+    stopped = "interrupted"
+    try:
+        stopped = _converse(process, given, begun + limit, cancelled, heard, said)
+    finally:
+        stuck = _end_session(process, asked=bool(stopped))
+        for pipe in (process.stdin, process.stdout, process.stderr):
+            with contextlib.suppress(OSError):
+                assert pipe is not None
+                pipe.close()
+    if process.returncode is None:
+        _abandoned.append(process)
+    status, note = _judge(process.returncode, stopped, stuck, limit, 0)
+    seconds = time.monotonic() - begun
+    return Ran(status, process.returncode, "", _printable(said), "", note, seconds)
+
+
+def _converse(
+    process: "subprocess.Popen[bytes]",
+    given: bytes,
+    end: float,
+    cancelled: threading.Event,
+    heard: Callable[[bytes], bool],
+    said: bytearray,
+) -> str:
+    """Write and read until the program ends; why it has to be stopped, or ``""``."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    source, out, err = (p.fileno() for p in (process.stdin, process.stdout, process.stderr))
+    left = memoryview(given)
+    ended = False
+    with selectors.PollSelector() as selector:
+        for pipe in (source, out, err):
+            os.set_blocking(pipe, False)
+        selector.register(out, selectors.EVENT_READ)
+        selector.register(err, selectors.EVENT_READ)
+        if left:
+            selector.register(source, selectors.EVENT_WRITE)
+        while not cancelled.is_set():
+            if not ended and process.poll() is not None:
+                ended, end = True, time.monotonic() + DRAIN
+            rest = end - time.monotonic()
+            if rest <= 0 and not ended:
+                return "timed out"
+            longest = DRAIN if selector.get_map() else 0.001
+            ready = selector.select(max(0.0, min(rest, longest)))
+            if ended and not ready:
+                return ""
+            for key, _ in ready:
+                if key.fd == source:
+                    left = _write(selector, source, left)
+                    continue
+                chunk = os.read(key.fd, 1 << 16)
+                if not chunk:
+                    selector.unregister(key.fd)
+                elif key.fd == err:
+                    said += chunk
+                    del said[:-LAST_WORDS]
+                elif not heard(chunk):
+                    return "flooded"
+    return "cancelled"
+
+
+def _write(selector: selectors.BaseSelector, pipe: int, left: memoryview) -> memoryview:
+    """Write what fits; what is left then."""
+    try:
+        left = left[os.write(pipe, left[: 1 << 16]) :]
+    except BrokenPipeError:  # the program does not read on
+        left = left[:0]
+    if not left:
+        selector.unregister(pipe)
+    return left
 
 
 def _holding(text: str) -> int:

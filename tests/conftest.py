@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from engine_lab import Lab as EngineLab
 from fake_musa.build import build
 from installer_lab import Lab, make_lab
 from wheel_index import served, write_index
@@ -17,9 +18,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what waits for torch or for installers, so that it can run beside the rest."""
+    """Mark what waits for torch, installers or engines, so that it can run beside the rest."""
     for item in items:
-        if {"torch_python", "lab"} & set(getattr(item, "fixturenames", ())):
+        if {"torch_python", "lab", "engine_lab"} & set(getattr(item, "fixturenames", ())):
             item.add_marker("beside")
 
 
@@ -58,3 +59,17 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
             yield make_lab(root, index)
         except OSError as error:
             _without("installers", f"the installers cannot be had: {error}")
+
+
+@pytest.fixture(scope="session")
+def engine_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineLab]:
+    """Namespaces in which sshd, Slurm and MPI are installed."""
+    packages = os.environ.get("MUSADOCTOR_TEST_ENGINES")
+    if not packages:
+        _without("engines", "MUSADOCTOR_TEST_ENGINES names no unpacked engines")
+    try:
+        made = EngineLab(Path(packages), tmp_path_factory.mktemp("engines"))
+    except OSError as error:
+        _without("engines", f"no namespaces can be made here: {error}")
+    yield made
+    made.close()

@@ -30,6 +30,7 @@ COMMANDS = {
     "env": "env.env",
     "guard": "guard.app",
     "verify": "verify.verify",
+    "fleet": "fleet.app",
 }
 """Where each command is."""
 

@@ -1,0 +1,1 @@
+"""Engines that bring an errand to many hosts: OpenSSH, Ansible, Slurm, MPI, Kubernetes."""

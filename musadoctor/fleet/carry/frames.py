@@ -1,0 +1,131 @@
+"""Reads the lines that the carried script prints, out of whatever else an engine lets through.
+
+Everything here is data from other machines: bounded, and never looked at as more than text.
+"""
+
+import base64
+import binascii
+import re
+import zlib
+from typing import NamedTuple
+
+from musadoctor.fleet.answer import (
+    DAMAGED,
+    LONGEST_REPORT,
+    NO_MUSADOCTOR,
+    NO_PYTHON,
+    TOO_LARGE,
+    Answer,
+)
+from musadoctor.fleet.carry.script import MARK
+from musadoctor.printable import printable
+
+LONGEST_LINE = 64 << 10
+"""Bytes of a line; ours have two hundred."""
+LONGEST_DATA = 8 << 20
+"""Bytes of an answer before it is unpacked."""
+OTHER_KEPT = 4 << 10
+"""Bytes kept of what is not ours, the last: there is the reason why a host did not answer."""
+FAILURES = {
+    "no-musadoctor": (NO_MUSADOCTOR, "musadoctor is not installed there ({}); --bring takes it along"),
+    "no-python": (NO_PYTHON, "Python 3.10 or later is needed there; found: {}"),
+    "no-tool": (NO_MUSADOCTOR, "{}"),
+}
+_GZIP = 16 + zlib.MAX_WBITS
+
+
+class Frames:
+    """Takes what an engine prints, piece by piece; gives the answers that are whole."""
+
+    def __init__(self, nonce: str) -> None:
+        """Read the lines that the script of this ``nonce`` prints."""
+        self._mark = re.compile(
+            rb"%s %s ([A-Za-z0-9._:-]{1,255}) (data|end|failed)(?: (.*))?$"
+            % (MARK.encode(), re.escape(nonce).encode())
+        )
+        self._half = b""
+        self._long = False
+        self._data: dict[str, bytearray] = {}
+        self._over: set[str] = set()
+        self._other = b""
+
+    @property
+    def begun(self) -> tuple[str, ...]:
+        """Hosts of which a part has come, and the end has not."""
+        return tuple(self._data)
+
+    @property
+    def other(self) -> str:
+        """The last of what was printed that is not ours, fit for a terminal."""
+        text = (self._other + self._half[-OTHER_KEPT:]).decode("utf-8", "replace")
+        return printable(text.replace("\r", "")).strip()
+
+    def feed(self, piece: bytes) -> list[Answer]:
+        """Take in what came; the answers that it completes."""
+        *lines, self._half = (self._half + piece).split(b"\n")
+        answers: list[Answer] = []
+        for line in lines:
+            if self._long:  # the end of a line that was too long
+                self._long = False
+                continue
+            answers += self._line(line.rstrip(b"\r"))
+        if len(self._half) > LONGEST_LINE:
+            self._other = self._half[-OTHER_KEPT:]
+            self._half, self._long = b"", True
+        return answers
+
+    def _line(self, line: bytes) -> list[Answer]:
+        found = self._mark.search(line)
+        if found is None:
+            if line.strip():
+                self._other = (self._other + line[:OTHER_KEPT] + b"\n")[-OTHER_KEPT:]
+            return []
+        host, kind, rest = found[1].decode(), found[2], found[3] or b""
+        if kind == b"failed":
+            self._data.pop(host, None)
+            return [_failure(host, rest.decode("utf-8", "replace"))]
+        data = self._data.setdefault(host, bytearray())
+        if kind == b"data":
+            if len(data) <= LONGEST_DATA:
+                data += rest
+            return []
+        del self._data[host]
+        return [unpacked(host, data)]
+
+
+def _failure(host: str, said: str) -> Answer:
+    word, _, detail = printable(said).partition(" ")
+    kind, sentence = FAILURES.get(word, (DAMAGED, f"{word} {{}}"))
+    return Answer(host, None, kind, sentence.replace("{}", detail[:500]))
+
+
+class _Unpacked(NamedTuple):
+    text: str
+    whole: bool
+
+
+def unpacked(host: str, data: bytes | bytearray) -> Answer:
+    """The report in the ``data`` lines of a host."""
+    if len(data) > LONGEST_DATA:
+        return Answer(host, None, TOO_LARGE, f"more than {LONGEST_DATA >> 20} MiB came")
+    try:
+        reader = zlib.decompressobj(_GZIP)
+        raw = reader.decompress(base64.b64decode(bytes(data), validate=True), LONGEST_REPORT)
+    except (binascii.Error, zlib.error) as error:
+        return Answer(host, None, DAMAGED, f"the answer cannot be unpacked: {error}")
+    if reader.unconsumed_tail:
+        return Answer(host, None, TOO_LARGE, f"a report of more than {LONGEST_REPORT >> 20} MiB")
+    if not reader.eof:
+        return Answer(host, None, DAMAGED, "a part of the answer is missing")
+    return _report(host, raw.decode("utf-8", "replace"))
+
+
+def _report(host: str, text: str) -> Answer:
+    """The JSON object among what musadoctor printed on both streams."""
+    body, _, code = text.rstrip().rpartition("exit code ")
+    start = body.find("{\n") if not body.startswith("{") else 0
+    end = body.rfind("\n}")
+    if start >= 0 and end > start:
+        return Answer(host, body[start : end + 2])
+    said = printable(body).strip().rpartition("\n")[2][:500]
+    return Answer(host, None, DAMAGED, f"no report, exit code {code}: {said or 'nothing was said'}")
