@@ -22,7 +22,7 @@ from musadoctor import facts
 from musadoctor.api import Check, Layer
 from musadoctor.facts import later
 from musadoctor.plugins import load, load_requirements, load_verify, plugin_broken
-from musadoctor.probes import PROBES
+from musadoctor.probes import PROBES, further
 from musadoctor.render.checks import page
 
 DOCS = Path(__file__).parent
@@ -93,7 +93,7 @@ def fact_page() -> str:
         "A fact is its record, `Absent(reason)` or `Unknown(reason)`.\n",
         "| fact | what is asked | record |\n|---|---|---|",
     ]
-    for name, probe in sorted(PROBES.items()):
+    for name, probe in sorted({**PROBES, **further()}.items()):
         states = probe.__annotations__["return"].__args__
         records = ", ".join(
             f"[`{state.__name__}`](#{state.__name__.lower()})"

@@ -57,6 +57,8 @@ else:
 
     def __getattr__(name: str) -> object:
         """What only the checks of the guard and of ``verify`` import."""
+        if name.startswith("__"):  # every import from here asks whether this is a package
+            raise AttributeError(name)
         from musadoctor.facts import later  # noqa: PLC0415 - a report starts sooner without it
 
         return getattr(later, name)

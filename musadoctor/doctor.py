@@ -10,11 +10,11 @@ from musadoctor.engine import Progress, diagnose
 from musadoctor.facts.machine import Container
 from musadoctor.facts.python import Python
 from musadoctor.plugins import Loaded, load, not_loaded, unloaded
-from musadoctor.probes import PROBES, Probe
+from musadoctor.probes import PROBES, Probe, further
 from musadoctor.recording import Recorder
 from musadoctor.redact import Redaction
 from musadoctor.report import Report, Result, Vantage, encode, redacted
-from musadoctor.selection import SelectionError, select
+from musadoctor.selection import SelectionError, select, some_facts
 from musadoctor.system import Failure, Platform, System
 
 
@@ -30,6 +30,8 @@ class Options(NamedTuple):
     """Of a recording: what it is called and when it was taken."""
     transcript: str = ""
     """Of a transcript: what it is called."""
+    facts: tuple[str, ...] = ()
+    """Names of facts to find out beside those that the checks need."""
 
 
 def examine(
@@ -43,9 +45,12 @@ def examine(
     """Diagnose a machine: by the checks of a report, or by those that are ``loaded``.
 
     Raises:
-        SelectionError: the options name a check that is not there, or leave none.
+        SelectionError: the options name a check or a fact that is not there, or leave no check.
     """
     begun = time.monotonic()
+    if options.facts:
+        probes = {**probes, **further()}
+    facts = some_facts(options.facts, probes)
     asked = Recorder(system)
     # What other people's checks print is no part of a report.
     with redirect_stdout(sys.stderr):
@@ -60,7 +65,7 @@ def examine(
             seconds=options.seconds,
             progress=progress,
             # Asked for like any other, for a folder on PATH that never answers holds it for ever.
-            facts=("container",),
+            facts=("container", *facts),
             probes=probes,
         )
     ignored = tuple(
@@ -86,7 +91,8 @@ def examine(
 def capture_answers(system: System, seconds: float) -> dict[str, dict[str, object]]:
     """The raw answers to everything that any fact asks."""
     asked = Recorder(system)
-    diagnose(asked, (), seconds=seconds, facts=tuple(PROBES))
+    probes = {**PROBES, **further()}
+    diagnose(asked, (), seconds=seconds, facts=tuple(probes), probes=probes)
     redaction(asked)
     return asked.answers()
 

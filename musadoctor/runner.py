@@ -134,10 +134,11 @@ def stream(
 ) -> Ran:
     """Run the user's own program, and hand on what it prints as it comes; nothing of it is kept.
 
-    It is stopped where ``heard`` answers ``False`` (status ``flooded``), after ``limit`` seconds, or
-    when ``cancelled`` is set. ``given`` is written to its standard input, which then stays open
-    until the program ends: a connection's far side can tell that we are still there. The last
-    ``LAST_WORDS`` bytes of its standard error are in the answer. ``changes`` are variables to set.
+    It is stopped where ``heard`` answers ``False`` (status ``flooded``), after ``limit`` seconds,
+    or when ``cancelled`` is set (both ``timed out``). ``given`` is written to its standard input,
+    which then stays open until the program ends: a connection's far side can tell that we are
+    still there. The last ``LAST_WORDS`` bytes of its standard error are in the answer.
+    ``changes`` are variables to set.
     """
     begun = time.monotonic()
     try:
@@ -152,18 +153,27 @@ def stream(
         )
     except (OSError, ValueError) as error:
         number = error.errno if isinstance(error, OSError) else None
-        status = "not there" if number == errno.ENOENT else _START_FAILURES.get(number or 0, "error")
+        missing = number == errno.ENOENT
+        status = "not there" if missing else _START_FAILURES.get(number or 0, "error")
         return Ran(status, note=f"{argv[0]}: {os.strerror(number) if number else error}")
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
     said = bytearray()
+
+    def keep(chunk: bytes) -> bool:
+        said.extend(chunk)
+        del said[:-LAST_WORDS]
+        return True
+
+    listeners = {process.stdout.fileno(): heard, process.stderr.fileno(): keep}
     stopped = "interrupted"
     try:
-        stopped = _converse(process, given, begun + limit, cancelled, heard, said)
+        stopped = _converse(process, given, begun + limit, cancelled, listeners)
     finally:
         stuck = _end_session(process, asked=bool(stopped))
         for pipe in (process.stdin, process.stdout, process.stderr):
-            with contextlib.suppress(OSError):
-                assert pipe is not None
-                pipe.close()
+            pipe.close()
     if process.returncode is None:
         _abandoned.append(process)
     status, note = _judge(process.returncode, stopped, stuck, limit, 0)
@@ -176,23 +186,17 @@ def _converse(
     given: bytes,
     end: float,
     cancelled: threading.Event,
-    heard: Callable[[bytes], bool],
-    said: bytearray,
+    listeners: Mapping[int, Callable[[bytes], bool]],
 ) -> str:
     """Write and read until the program ends; why it has to be stopped, or ``""``."""
     assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
-    source, out, err = (p.fileno() for p in (process.stdin, process.stdout, process.stderr))
-    left = memoryview(given)
+    source, left = process.stdin.fileno(), memoryview(given)
     ended = False
     with selectors.PollSelector() as selector:
-        for pipe in (source, out, err):
+        for pipe in (source, *listeners):
             os.set_blocking(pipe, False)
-        selector.register(out, selectors.EVENT_READ)
-        selector.register(err, selectors.EVENT_READ)
-        if left:
-            selector.register(source, selectors.EVENT_WRITE)
+            wanted = selectors.EVENT_WRITE if pipe == source else selectors.EVENT_READ
+            selector.register(pipe, wanted)
         while not cancelled.is_set():
             if not ended and process.poll() is not None:
                 ended, end = True, time.monotonic() + DRAIN
@@ -201,21 +205,24 @@ def _converse(
                 return "timed out"
             longest = DRAIN if selector.get_map() else 0.001
             ready = selector.select(max(0.0, min(rest, longest)))
-            if ended and not ready:
+            if ended and (rest <= 0 or not ready):
                 return ""
             for key, _ in ready:
                 if key.fd == source:
                     left = _write(selector, source, left)
-                    continue
-                chunk = os.read(key.fd, 1 << 16)
-                if not chunk:
-                    selector.unregister(key.fd)
-                elif key.fd == err:
-                    said += chunk
-                    del said[:-LAST_WORDS]
-                elif not heard(chunk):
+                elif not _hand_on(selector, key.fd, listeners[key.fd]):
                     return "flooded"
     return "cancelled"
+
+
+def _hand_on(
+    selector: selectors.BaseSelector, pipe: int, listener: Callable[[bytes], bool]
+) -> bool:
+    """Give what has come to its listener; whether more is wanted."""
+    chunk = os.read(pipe, 1 << 16)
+    if not chunk:
+        selector.unregister(pipe)
+    return not chunk or listener(chunk)
 
 
 def _write(selector: selectors.BaseSelector, pipe: int, left: memoryview) -> memoryview:

@@ -1,6 +1,6 @@
 """Which checks are to run: by id, former id or family."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from musadoctor.api import Check
 
 
 class SelectionError(ValueError):
-    """A name that is no check and no family, or a choice that leaves no check."""
+    """A name that is no check, no family or no fact, or a choice that leaves no check."""
 
 
 class Selection(NamedTuple):
@@ -67,6 +67,21 @@ def find(checks: Sequence[Check], name: str) -> Check:
     near = get_close_matches(name, [check.id for check in checks], n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise SelectionError(f"{name!r} is no check{hint} (see musadoctor list)")
+
+
+def some_facts(wanted: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
+    """The facts that are named, among those that are ``known``; names may stand in one, by commas.
+
+    Raises:
+        SelectionError: there is no such fact.
+    """
+    names = tuple(name for given in wanted for name in given.split(","))
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"expected {', '.join(sorted(known))}"
+            raise SelectionError(f"{name!r} is no fact; {hint}")
+    return names
 
 
 def _names(check: Check) -> tuple[str, ...]:

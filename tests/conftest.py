@@ -9,6 +9,7 @@ import pytest
 from engine_lab import Lab as EngineLab
 from fake_musa.build import build
 from installer_lab import Lab, make_lab
+from ssh_hosts import SshHosts
 from wheel_index import served, write_index
 
 
@@ -73,3 +74,18 @@ def engine_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineLab]:
         _without("engines", f"no namespaces can be made here: {error}")
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def eight_hosts(engine_lab: EngineLab) -> Iterator[SshHosts]:
+    """Eight hosts with sshd; ask for ``ssh_hosts``, which are healthy for every test."""
+    made = SshHosts(engine_lab)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def ssh_hosts(eight_hosts: SshHosts) -> Iterator[SshHosts]:
+    """The hosts ``h1`` to ``h8``, to be made sick at will; ``h5`` has an older driver."""
+    yield eight_hosts
+    eight_hosts.mend()

@@ -406,6 +406,33 @@ def test_what_a_start_loads(arguments: list[str], unwanted: set[str]) -> None:
     assert unwanted.isdisjoint(done.stderr.split())
 
 
+@pytest.mark.parametrize(
+    ("arguments", "loaded"), [(["--json"], False), (["--json", "--facts", "rdma"], True)]
+)
+def test_what_no_check_asks_for_is_loaded_on_request(arguments: list[str], *, loaded: bool) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, *arguments, "--select", "no-gpu"],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        env=ENVIRONMENT,
+    )
+    assert ("musadoctor.facts.network" in done.stderr.split()) is loaded
+    assert ("rdma" in json.loads(done.stdout)["facts"]) is loaded
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--json", "--facts", "rdna"], "'rdna' is no fact; did you mean 'rdma'?"),
+        (["--facts", "rdma"], "--facts says more in the JSON report only: add --json"),
+    ],
+)
+def test_facts_that_cannot_be_told(arguments: list[str], sentence: str) -> None:
+    done = musadoctor(*arguments)
+    assert (done.code, done.out, done.err) == (2, "", f"musadoctor: {sentence}\n")
+
+
 PRINTING = '''
 from musadoctor.api import Gpus, Absent, Judgement, Layer, check
 

@@ -83,6 +83,21 @@ def test_a_check_of_a_package_that_is_broken_is_not_just_unknown(
         examine(recorded("no-gpu"), PLAIN._replace(select=("acme-check",)))
 
 
+def test_a_fact_that_no_check_needs_is_found_out_where_it_is_asked_for() -> None:
+    plain = examine(recorded("s5000-4.3.5"), PLAIN)
+    assert plain.facts.keys().isdisjoint({"rdma", "topology"})
+    asked = examine(recorded("s5000-4.3.5"), PLAIN._replace(facts=("rdma", "topology")))
+    assert asked.facts["rdma"] == {"absent": "no /sys/class/infiniband"}
+    assert asked.facts.keys() - plain.facts.keys() == {"rdma", "topology"}
+    with pytest.raises(SelectionError, match="'rdna' is no fact"):
+        examine(recorded("s5000-4.3.5"), PLAIN._replace(facts=("rdna",)))
+
+
+def test_a_recording_holds_what_those_facts_ask() -> None:
+    adapters = "/sys/class/infiniband"
+    assert adapters in capture_answers(recorded("s5000-4.3.5"), 10)["folders"]
+
+
 def test_a_machine_that_says_nothing_of_itself() -> None:
     silent = host(platform=Failure("error", "no uname"))
     assert redaction(silent).host_name is None

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import LINUX, file, folder, host
 
-from musadoctor.facts import Machine, Unknown
+from musadoctor.facts import Firmware, Machine, Unknown
 from musadoctor.live import Live
 from musadoctor.probes.host import machine, parse_os_release
 from musadoctor.recording import Recorder
@@ -189,6 +189,42 @@ def test_virtual_machine(
     assert isinstance(found, Machine)
     assert found.virtual_machine == expected
     assert (f", guest of {expected}" in str(found)) is (expected is not None)
+
+
+DMI = {
+    "/sys/class/dmi/id/bios_vendor": "American Megatrends Inc.\n",
+    "/sys/class/dmi/id/bios_version": " 4.1.21 \n",
+    "/sys/class/dmi/id/bios_date": "03/15/2024\n",
+    "/sys/class/dmi/id/sys_vendor": "Inspur\n",
+    "/sys/class/dmi/id/product_name": "NF5468\n",
+    "/sys/class/dmi/id/product_serial": "secret\n",
+    "/sys/class/dmi/id/product_uuid": "secret\n",
+    "/sys/class/dmi/id/board_name": "YZMB\n",
+}
+
+
+def test_the_firmware_without_serial_numbers() -> None:
+    system = host(files=DMI)
+    found = machine(system)
+    assert isinstance(found, Machine)
+    assert found.firmware == Firmware(
+        bios_vendor="American Megatrends Inc.",
+        bios_version="4.1.21",
+        bios_date="03/15/2024",
+        vendor="Inspur",
+        product="NF5468",
+        board_vendor="",
+        board="YZMB",
+    )
+    assert str(found.firmware) == "Inspur NF5468, BIOS 4.1.21 of 03/15/2024"
+    assert "secret" not in str(system.answers())
+
+
+def test_a_recording_from_before_the_firmware_was_asked_for() -> None:
+    old = {path: DMI[path] for path in DMI if path.endswith(("sys_vendor", "product_name"))}
+    found = machine(host(files=old, unlisted="not recorded"))
+    assert isinstance(found, Machine)
+    assert found.firmware is None
 
 
 def test_this_machine() -> None:

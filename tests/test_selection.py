@@ -3,7 +3,7 @@
 import pytest
 
 from musadoctor.api import Check, Judgement, Layer, check
-from musadoctor.selection import SelectionError, find, select
+from musadoctor.selection import SelectionError, find, select, some_facts
 
 
 def nothing() -> Judgement:
@@ -84,3 +84,23 @@ def test_find() -> None:
         find(CHECKS, "mccl-mising")
     with pytest.raises(SelectionError, match=r"^'driver' is no check \(see"):
         find((CHECKS[1],), "driver")
+
+
+def test_facts_are_named_one_by_one_or_by_commas() -> None:
+    known = {"rdma", "topology", "gpus"}
+    assert some_facts((), known) == ()
+    assert some_facts(("rdma", "gpus,topology"), known) == ("rdma", "gpus", "topology")
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("rdna", "'rdna' is no fact; did you mean 'rdma'?"),
+        ("xyz", "'xyz' is no fact; expected gpus, rdma"),
+        ("", "'' is no fact; expected gpus, rdma"),
+    ],
+)
+def test_a_name_that_is_no_fact(name: str, sentence: str) -> None:
+    with pytest.raises(SelectionError) as refused:
+        some_facts((name,), ("rdma", "gpus"))
+    assert str(refused.value) == sentence

@@ -2,16 +2,16 @@
 
 import sys
 import time
+from enum import Enum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from musadoctor import __version__
 from musadoctor.cli.shared import (
+    FactsOption,
     FailOn,
     FailOnOption,
-    Format,
-    FormatOption,
     IgnoreOption,
     JsonOption,
     OutputOption,
@@ -37,15 +37,29 @@ if TYPE_CHECKING:
     from musadoctor.report import Report
 
 
+class Format(str, Enum):
+    """How a report on a host is written."""
+
+    text = "text"
+    json = "json"
+    line = "line"
+
+
 def report(
     context: typer.Context,
     *,
-    format: FormatOption = Format.text,  # noqa: A002 - the option's name
+    format: Annotated[  # noqa: A002 - the option's name
+        Format,
+        typer.Option(
+            "--format", help="How the report is written; a line is for schedulers and monitors."
+        ),
+    ] = Format.text,
     json: JsonOption = False,
     verbose: VerboseOption = False,
     quiet: QuietOption = False,
     select: SelectOption = None,
     ignore: IgnoreOption = None,
+    facts: FactsOption = None,
     fail_on: FailOnOption = FailOn.error,
     strict: StrictOption = False,
     timeout: TimeoutOption = 60.0,
@@ -82,21 +96,24 @@ def report(
         plugins=not no_plugins,
         seconds=timeout,
         redact=not no_redact,
+        facts=tuple(facts or ()),
     )
-    as_json = json or format is Format.json
+    form = Format.json if json else format
+    if facts and form is not Format.json:
+        refuse("--facts says more in the JSON report only: add --json")
     try:
         if recording is not None:
             source = read_recording(str(recording))
             named = f"{recording}, taken {source.taken}"
             made = examine(source, options._replace(recording=named))
-            show = _json(made) if as_json else _text(made, verbose=verbose, quiet=quiet)
+            show = _show(made, form, verbose=verbose, quiet=quiet)
         else:
             from musadoctor.live import Live  # noqa: PLC0415
 
             live = Live(time.monotonic() + timeout, python)
-            if as_json or output is not None:
+            if form is not Format.text or output is not None:
                 made = until_interrupted(live, lambda: examine(live, options))
-                show = _json(made) if as_json else _text(made, verbose=verbose, quiet=quiet)
+                show = _show(made, form, verbose=verbose, quiet=quiet)
             else:
                 show, made = _stream(live, options, verbose=verbose, quiet=quiet)
     except (SelectionError, RecordingError) as error:
@@ -132,13 +149,15 @@ def _stream(
     return lambda _: printer.finish(made), made
 
 
-def _json(made: "Report") -> Show:
-    from musadoctor.render.json import render  # noqa: PLC0415 - one renderer a run
+def _show(made: "Report", form: Format, *, verbose: bool, quiet: bool) -> Show:
+    if form is Format.json:
+        from musadoctor.render import json  # noqa: PLC0415 - one renderer a run
 
-    return lambda stream: put(stream, render(made))
+        return lambda stream: put(stream, json.render(made))
+    if form is Format.line:
+        from musadoctor.render import line  # noqa: PLC0415
 
+        return lambda stream: put(stream, line.render(made))
+    from musadoctor.render import text  # noqa: PLC0415 - rich takes 50 ms
 
-def _text(made: "Report", *, verbose: bool, quiet: bool) -> Show:
-    from musadoctor.render.text import render  # noqa: PLC0415 - rich takes 50 ms
-
-    return lambda stream: render(made, stream, verbose=verbose, quiet=quiet)
+    return lambda stream: text.render(made, stream, verbose=verbose, quiet=quiet)

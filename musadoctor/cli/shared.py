@@ -60,6 +60,14 @@ VerboseOption = Annotated[
 QuietOption = Annotated[
     bool, typer.Option("--quiet", "-q", help="Only the errors, and the verdict.")
 ]
+FactsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--facts",
+        metavar="NAME",
+        help="Put this fact into the JSON report too, as rdma or topology. Repeatable.",
+    ),
+]
 FailOnOption = Annotated[
     FailOn, typer.Option("--fail-on", help="The least severity that gives exit code 1.")
 ]

@@ -1,9 +1,7 @@
 """A run of ``musadoctor verify`` that can be interrupted, kept, and judged again."""
 
 import shutil
-import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +10,8 @@ from typing import NamedTuple, TextIO
 import typer
 
 from musadoctor import __version__
-from musadoctor.cli.shared import INTERRUPTED, Show, interrupt_by, put, refuse, write
+from musadoctor.cli.interruptible import interruptible
+from musadoctor.cli.shared import INTERRUPTED, Show, put, refuse, write
 from musadoctor.doctor import Options, redaction
 from musadoctor.live import Live
 from musadoctor.recording import Recorder, RecordingError, read_recording, write_recording
@@ -24,7 +23,6 @@ from musadoctor.verify.record import RecordError, read, record
 from musadoctor.verify.run import recorded_settings, settings_to_record, verify
 
 __all__ = ["Options", "Run", "Settings", "be_rank", "exit_code", "report", "tables"]
-TICK = 0.1
 LAST_WORDS = 5.0
 """Seconds that an interrupted run gets to report what it has found."""
 
@@ -120,38 +118,15 @@ def tables(made: Report, *, verbose: bool, quiet: bool, audited: bool) -> Show:
 def _until_interrupted(
     live: Live, line: ProgressLine, work: Callable[[], Report]
 ) -> tuple[Report, bool]:
-    """The report, and whether Ctrl-C or SIGTERM cut it short: what was found is in it."""
-    made: list[Report] = []
-    failed: list[BaseException] = []
+    """The report, and whether it was cut short: what was found is in it."""
 
-    def run() -> None:
-        try:
-            made.append(work())
-        except BaseException as error:  # noqa: BLE001 - raised again where it is awaited
-            failed.append(error)
-        finally:
-            over.set()
-
-    # To join a thread would not do: one that is interrupted takes the thread to have ended.
-    over = threading.Event()
-    interrupted = False
-    try:
-        interrupt_by(signal.SIGTERM, signal.SIGHUP)
-        threading.Thread(target=run, daemon=True).start()
-        while not over.wait(TICK):
-            line.draw()
-    except KeyboardInterrupt:
-        interrupted = True
-    line.clear()
-    if interrupted:
-        # A second one would only lose what the first one kept.
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
+    def stop() -> None:
+        line.clear()
         print("musadoctor: interrupted; what was found until now:", file=sys.stderr)
         live.cancel()
-        over.wait(LAST_WORDS)
-    if failed:
-        raise failed[0]
+
+    made, interrupted = interruptible(work, watch=line.draw, stop=stop, patience=LAST_WORDS)
+    line.clear()
     if not made:
         raise typer.Exit(INTERRUPTED)
     return made[0], interrupted

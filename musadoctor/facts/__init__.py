@@ -21,7 +21,7 @@ from musadoctor.facts.driver import (
 from musadoctor.facts.environment import Environment, SearchEntry
 from musadoctor.facts.hardware import Gpu, Gpus, PcieLink
 from musadoctor.facts.kernel import DkmsTree, KernelLog, KernelMessage, ModuleFile
-from musadoctor.facts.machine import Container, ContainerRuntime, InjectedFile, Machine
+from musadoctor.facts.machine import Container, ContainerRuntime, Firmware, InjectedFile, Machine
 from musadoctor.facts.messages import MessageLine, Messages
 from musadoctor.facts.python import (
     Distribution,
@@ -73,6 +73,7 @@ __all__ = [
     "DriverFolder",
     "DriverFolders",
     "Environment",
+    "Firmware",
     "Gmi",
     "GmiCard",
     "GmiProcess",

@@ -5,6 +5,27 @@ from typing import NamedTuple
 from musadoctor.facts.base import Absent, Unknown
 
 
+class Firmware(NamedTuple):
+    """What the firmware calls itself and the machine (DMI); a text is empty where it does not say.
+
+    No serial number and no UUID is among it.
+    """
+
+    bios_vendor: str
+    bios_version: str
+    bios_date: str
+    """As the firmware has it: ``03/15/2024``."""
+    vendor: str
+    """Who made the machine."""
+    product: str
+    board_vendor: str
+    board: str
+    """The mainboard's model."""
+
+    def __str__(self) -> str:
+        return f"{self.vendor} {self.product}, BIOS {self.bios_version} of {self.bios_date}"
+
+
 class Machine(NamedTuple):
     """The operating system and the machine that it runs on."""
 
@@ -32,6 +53,8 @@ class Machine(NamedTuple):
     iommu: bool | None = None
     """Whether the kernel has put devices into IOMMU groups, whatever the boot parameters say;
     ``None`` where /sys does not tell."""
+    firmware: Firmware | None = None
+    """``None`` where /sys does not tell: a machine without DMI, or an older recording."""
 
     def __str__(self) -> str:
         size = f", {self.memory_bytes / 2**30:.0f} GiB" if self.memory_bytes else ""

@@ -66,19 +66,57 @@ class Gate(NamedTuple):
 
     fail_on: Severity = "error"
     strict: bool = False
+    """Whether a host that was not cleared, or did not answer, counts as a failed one."""
     fail_on_skew: bool = False
+    """Whether an odd host fails; half-finished upgrades and mixed groups do not."""
     min_healthy: int | None = None
     """So many hosts are enough; ``None``: every one has to be healthy."""
 
 
 def healthy(fleet: Fleet, gate: Gate) -> tuple[str, ...]:
     """The hosts that pass: nothing failed at or above the severity, and they were cleared."""
-    raise NotImplementedError
+    odd = _odd(fleet, gate)
+    return tuple(
+        host.host
+        for host in fleet.hosts
+        if not (_failed(host, gate) or _uncleared(host) or host.host in odd)
+    )
 
 
 def exit_code(fleet: Fleet, gate: Gate) -> int:
-    """0, 1, 3 or 4, as everywhere."""
-    raise NotImplementedError
+    """0, 1, 3 or 4, as everywhere.
+
+    With ``min_healthy`` 0 where so many hosts pass, else 1. Without: 1 where a host failed, or is
+    odd; 4 where musadoctor broke on one; 3 where one did not answer or was not cleared, or there is
+    none at all.
+    """
+    if gate.min_healthy is not None:
+        return 0 if len(healthy(fleet, gate)) >= gate.min_healthy else 1
+    incomplete = bool(fleet.unanswered) or any(map(_uncleared, fleet.hosts)) or not fleet.hosts
+    failed = any(_failed(host, gate) for host in fleet.hosts) or _odd(fleet, gate)
+    if failed or (gate.strict and incomplete):
+        return 1
+    if any(host.bugs for host in fleet.hosts):
+        return 4
+    return 3 if incomplete else 0
+
+
+def _failed(host: HostSummary, gate: Gate) -> bool:
+    """Whether something failed; what a cause explains is never severer than the cause."""
+    bound = SEVERITIES.index(gate.fail_on)
+    return host.verdict == "broken" or any(
+        SEVERITIES.index(cause.severity) <= bound for cause in host.causes
+    )
+
+
+def _uncleared(host: HostSummary) -> bool:
+    return host.verdict == "unknown"
+
+
+def _odd(fleet: Fleet, gate: Gate) -> set[str]:
+    if not gate.fail_on_skew:
+        return set()
+    return {host for skew in fleet.skews if skew.kind == "odd" for host in skew.hosts}
 
 
 def of_all(fleet: Fleet) -> Sequence[str]:

@@ -69,3 +69,11 @@ PROBES: dict[str, Probe] = {
     "triton": triton.triton,
 }
 """The probe of each fact, by the name that a check's parameter bears."""
+
+
+def further() -> dict[str, Probe]:
+    """Probes of facts that no check of a report asks for; imported for those who want them."""
+    from musadoctor.probes.network import rdma  # noqa: PLC0415 - as it says
+    from musadoctor.probes.topology import topology  # noqa: PLC0415
+
+    return {"rdma": rdma, "topology": topology}

@@ -3,7 +3,7 @@
 import re
 
 from musadoctor.facts.base import Unknown
-from musadoctor.facts.machine import Machine, MachineFact
+from musadoctor.facts.machine import Firmware, Machine, MachineFact
 from musadoctor.system import Failure, System
 
 DMI = "/sys/class/dmi/id"
@@ -50,6 +50,7 @@ def machine(system: System) -> MachineFact:
         logical_cpus=None if isinstance(resources, Failure) else resources.logical_cpus,
         memory_bytes=None if isinstance(resources, Failure) else resources.memory_bytes,
         iommu=_iommu(system),
+        firmware=_firmware(system),
     )
 
 
@@ -109,6 +110,21 @@ def _iommu(system: System) -> bool | None:
         return None
     # VFIO without an IOMMU makes groups too.
     return None if groups and not units else bool(groups)
+
+
+def _firmware(system: System) -> Firmware | None:
+    version = system.read(f"{DMI}/bios_version")
+    if isinstance(version, Failure):
+        return None
+    return Firmware(
+        bios_vendor=_line(system, f"{DMI}/bios_vendor"),
+        bios_version=version.strip(),
+        bios_date=_line(system, f"{DMI}/bios_date"),
+        vendor=_line(system, f"{DMI}/sys_vendor"),
+        product=_line(system, f"{DMI}/product_name"),
+        board_vendor=_line(system, f"{DMI}/board_vendor"),
+        board=_line(system, f"{DMI}/board_name"),
+    )
 
 
 def _line(system: System, path: str) -> str:

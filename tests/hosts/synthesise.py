@@ -112,6 +112,11 @@ def machine(answers: Tables, memory_gib: int, *, iommu: bool) -> None:
         "/proc/version": "Linux version 5.15.0-105-generic (buildd@lcy02) (gcc 11.4.0)\n",
         "/sys/class/dmi/id/sys_vendor": "Inspur\n",
         "/sys/class/dmi/id/product_name": "NF5468\n",
+        "/sys/class/dmi/id/bios_vendor": "American Megatrends Inc.\n",
+        "/sys/class/dmi/id/bios_version": "4.1.21\n",
+        "/sys/class/dmi/id/bios_date": "03/15/2024\n",
+        "/sys/class/dmi/id/board_vendor": "Inspur\n",
+        "/sys/class/dmi/id/board_name": "NF5468\n",
         "/proc/1/cgroup": "0::/init.scope\n",
         "/proc/self/mountinfo": "25 1 8:2 / / rw,relatime - ext4 /dev/sda2 rw\n",
     }

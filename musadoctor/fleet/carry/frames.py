@@ -1,21 +1,24 @@
 """Reads the lines that the carried script prints, out of whatever else an engine lets through.
 
-Everything here is data from other machines: bounded, and never looked at as more than text.
+Everything here is data from other machines: bounded, and never looked at as more than text. Hosts
+that share one stream know its mark, so one of them can answer in the name of another; an engine
+that has a stream for each host knows better who speaks.
 """
 
 import base64
 import binascii
 import re
 import zlib
-from typing import NamedTuple
 
 from musadoctor.fleet.answer import (
     DAMAGED,
+    LONGEST_REASON,
     LONGEST_REPORT,
     NO_MUSADOCTOR,
     NO_PYTHON,
     TOO_LARGE,
     Answer,
+    line,
 )
 from musadoctor.fleet.carry.script import MARK
 from musadoctor.printable import printable
@@ -24,10 +27,17 @@ LONGEST_LINE = 64 << 10
 """Bytes of a line; ours have two hundred."""
 LONGEST_DATA = 8 << 20
 """Bytes of an answer before it is unpacked."""
+MOST_DATA = 256 << 20
+"""Bytes of all answers of which the end has not come; each comes in one go, when it is whole."""
+MOST_HOSTS = 200_000
+"""Names that are remembered; what is said in the name of more is dropped."""
 OTHER_KEPT = 4 << 10
 """Bytes kept of what is not ours, the last: there is the reason why a host did not answer."""
 FAILURES = {
-    "no-musadoctor": (NO_MUSADOCTOR, "musadoctor is not installed there ({}); --bring takes it along"),
+    "no-musadoctor": (
+        NO_MUSADOCTOR,
+        "musadoctor is not installed there ({}); --bring takes it along",
+    ),
     "no-python": (NO_PYTHON, "Python 3.10 or later is needed there; found: {}"),
     "no-tool": (NO_MUSADOCTOR, "{}"),
 }
@@ -35,18 +45,22 @@ _GZIP = 16 + zlib.MAX_WBITS
 
 
 class Frames:
-    """Takes what an engine prints, piece by piece; gives the answers that are whole."""
+    """Takes what an engine prints, piece by piece; gives the answers that are whole.
+
+    Of each host the first answer counts.
+    """
 
     def __init__(self, nonce: str) -> None:
         """Read the lines that the script of this ``nonce`` prints."""
+        self._begin = f"{MARK} {nonce} ".encode()
         self._mark = re.compile(
-            rb"%s %s ([A-Za-z0-9._:-]{1,255}) (data|end|failed)(?: (.*))?$"
-            % (MARK.encode(), re.escape(nonce).encode())
+            re.escape(self._begin) + rb"([A-Za-z0-9._:-]{1,255}) (data|end|failed)(?: (.*))?$"
         )
         self._half = b""
         self._long = False
         self._data: dict[str, bytearray] = {}
-        self._over: set[str] = set()
+        self._held = 0
+        self._told: set[str] = set()
         self._other = b""
 
     @property
@@ -57,51 +71,53 @@ class Frames:
     @property
     def other(self) -> str:
         """The last of what was printed that is not ours, fit for a terminal."""
-        text = (self._other + self._half[-OTHER_KEPT:]).decode("utf-8", "replace")
+        half = b"" if self._begin in self._half else self._half[-OTHER_KEPT:]
+        text = (self._other + half)[-OTHER_KEPT:].decode("utf-8", "replace")
         return printable(text.replace("\r", "")).strip()
 
     def feed(self, piece: bytes) -> list[Answer]:
         """Take in what came; the answers that it completes."""
         *lines, self._half = (self._half + piece).split(b"\n")
         answers: list[Answer] = []
-        for line in lines:
+        for text in lines:
             if self._long:  # the end of a line that was too long
                 self._long = False
-                continue
-            answers += self._line(line.rstrip(b"\r"))
+            elif self._begin in text:
+                answers += self._line(text.rstrip(b"\r"))
+            elif text.strip():
+                self._other = (self._other + text[-OTHER_KEPT:] + b"\n")[-OTHER_KEPT:]
         if len(self._half) > LONGEST_LINE:
             self._other = self._half[-OTHER_KEPT:]
             self._half, self._long = b"", True
         return answers
 
-    def _line(self, line: bytes) -> list[Answer]:
-        found = self._mark.search(line)
+    def _line(self, text: bytes) -> list[Answer]:
+        found = self._mark.search(text)
         if found is None:
-            if line.strip():
-                self._other = (self._other + line[:OTHER_KEPT] + b"\n")[-OTHER_KEPT:]
             return []
         host, kind, rest = found[1].decode(), found[2], found[3] or b""
-        if kind == b"failed":
-            self._data.pop(host, None)
-            return [_failure(host, rest.decode("utf-8", "replace"))]
-        data = self._data.setdefault(host, bytearray())
-        if kind == b"data":
-            if len(data) <= LONGEST_DATA:
-                data += rest
+        if host in self._told:
             return []
-        del self._data[host]
+        if host not in self._data and len(self._told) + len(self._data) >= MOST_HOSTS:
+            return []
+        if kind == b"data":
+            data = self._data.setdefault(host, bytearray())
+            if len(data) <= LONGEST_DATA and self._held <= MOST_DATA:
+                data += rest
+                self._held += len(rest)
+            return []
+        data = self._data.pop(host, bytearray())
+        self._held -= len(data)
+        self._told.add(host)
+        if kind == b"failed":
+            return [_failure(host, rest[: 4 * LONGEST_REASON].decode("utf-8", "replace"))]
         return [unpacked(host, data)]
 
 
 def _failure(host: str, said: str) -> Answer:
-    word, _, detail = printable(said).partition(" ")
+    word, _, detail = said.partition(" ")
     kind, sentence = FAILURES.get(word, (DAMAGED, f"{word} {{}}"))
-    return Answer(host, None, kind, sentence.replace("{}", detail[:500]))
-
-
-class _Unpacked(NamedTuple):
-    text: str
-    whole: bool
+    return Answer(host, None, kind, line(sentence.replace("{}", line(detail))))
 
 
 def unpacked(host: str, data: bytes | bytearray) -> Answer:
@@ -123,9 +139,11 @@ def unpacked(host: str, data: bytes | bytearray) -> Answer:
 def _report(host: str, text: str) -> Answer:
     """The JSON object among what musadoctor printed on both streams."""
     body, _, code = text.rstrip().rpartition("exit code ")
-    start = body.find("{\n") if not body.startswith("{") else 0
+    start = 0 if body.startswith("{\n") else body.find("\n{\n") + 1
     end = body.rfind("\n}")
-    if start >= 0 and end > start:
+    if body.startswith("{", start) and end > start:
         return Answer(host, body[start : end + 2])
-    said = printable(body).strip().rpartition("\n")[2][:500]
-    return Answer(host, None, DAMAGED, f"no report, exit code {code}: {said or 'nothing was said'}")
+    said = line(body[-OTHER_KEPT:].strip().rpartition("\n")[2])
+    return Answer(
+        host, None, DAMAGED, f"no report, exit code {line(code, 20)}: {said or 'nothing was said'}"
+    )

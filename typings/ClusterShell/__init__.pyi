@@ -1,0 +1,1 @@
+# What musadoctor uses of ClusterShell, which ships no types.
