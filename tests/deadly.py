@@ -16,6 +16,11 @@ def doubled(batch: Sequence[int]) -> list[int]:
     return [2 * number for number in batch]
 
 
+def own(batch: Sequence[int]) -> list[int]:
+    """The number of the process, for each."""
+    return [os.getpid() for _ in batch]
+
+
 def told(batch: Sequence[Piece | LeftOut]) -> list[Told | LeftOut]:
     """What pieces tell; what has the word ``deadly`` in it kills its reader."""
     found: list[Told | LeftOut] = []

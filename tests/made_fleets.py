@@ -39,7 +39,9 @@ OLD = {
 }
 
 
-def host(name: str, *causes: Cause, undecided: tuple[str, ...] = (), bugs: int = 0, **traits: str) -> HostSummary:
+def host(
+    name: str, *causes: Cause, undecided: tuple[str, ...] = (), bugs: int = 0, **traits: str
+) -> HostSummary:
     changed = {key.replace("_", " "): value for key, value in traits.items()}
     return answered(name, *causes, undecided=undecided, bugs=bugs, traits={**USUAL, **changed})
 
@@ -77,7 +79,9 @@ def thousand() -> Fleet:
         elif number in {500, 700}:
             hosts.append(host(name, LOCKUP))
         elif number % 100 == 9:
-            hosts.append(host(name, boot_parameters=USUAL["boot parameters"].replace("=pt", "=off")))
+            hosts.append(
+                host(name, boot_parameters=USUAL["boot parameters"].replace("=pt", "=off"))
+            )
         elif number <= 900:
             hosts.append(host(name, *([NARROW] if number % 3 == 0 else [])))
         elif number <= 990:
@@ -106,7 +110,11 @@ def racks() -> Fleet:
 ALL_WELL = made([host(f"gpu{number}") for number in range(1, 33)])
 ONE = made([host("gpu1", LOCKUP)])
 NONE_HEALTHY = made(
-    [host("gpu1", NOT_LOADED), host("gpu2", NOT_LOADED, LOCKUP), host("gpu3", undecided=("no-gpu",))],
+    [
+        host("gpu1", NOT_LOADED),
+        host("gpu2", NOT_LOADED, LOCKUP),
+        host("gpu3", undecided=("no-gpu",)),
+    ],
     [timed_out("gpu4")],
 )
 NOBODY = made([], [timed_out("gpu1"), timed_out("gpu2")])
@@ -115,7 +123,13 @@ HOSTILE = made(
     [
         answered(
             "gpu1",
-            Cause("x\x1b[31m; rm -rf /", "error", "[bold]t[/bold]", "[red]m[/red] \x1b]0;y\x07", "[link=x]c"),
+            Cause(
+                "x\x1b[31m; rm -rf /",
+                "error",
+                "[bold]t[/bold]",
+                "[red]m[/red] \x1b]0;y\x07",
+                "[link=x]c",
+            ),
             traits={"kernel driver": "[blink]\x1b[5m"},
         ),
         *(answered(f"gpu{number}", traits={"kernel driver": "3.3.5"}) for number in range(2, 9)),

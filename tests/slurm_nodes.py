@@ -9,7 +9,6 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from subprocess import PIPE
 
@@ -103,10 +102,12 @@ class SlurmNodes:
         self._init = {node: self._keeper.stdout.readline().strip() for node in self.names}
         for node in self.names:
             # The last that a node does before it is one.
-            self._run("sh", "-c", f"until [ $(ps -o comm= {self._init[node]}) = sleep ]; do :; done")
+            self._run(
+                "sh", "-c", f"until [ $(ps -o comm= {self._init[node]}) = sleep ]; do :; done"
+            )
             self._furnish(node)
             self._start_slurmd(node)
-        self._await_idle()
+        self._await_free()
 
     @property
     def path(self) -> str:
@@ -150,7 +151,7 @@ class SlurmNodes:
             self.on(node, "sh", "-c", f"kill -9 {' '.join(left)} 2>/dev/null || :")
             self._start_slurmd(node)
         self._changed.clear()
-        self._await_idle()
+        self._await_free()
 
     def close(self) -> None:
         """End the nodes; the lab would, too."""
@@ -219,10 +220,12 @@ class SlurmNodes:
     def _start_slurmd(self, node: str) -> None:
         self.on(node, "/usr/sbin/slurmd", "-N", node)
 
-    def _await_idle(self) -> None:
+    def _await_free(self) -> None:
         end = time.monotonic() + 60
-        while (states := [self.state(node) for node in self.names]) != ["idle"] * 4:
-            assert time.monotonic() < end, (states, [self.reason(node) for node in self.names])
+        # A node that is free may be told to be mixed until something else happens.
+        free = {"idle", "mixed", "allocated"}
+        while not free.issuperset(states := list(map(self.state, self.names))) or self.jobs():
+            assert time.monotonic() < end, (self.jobs(), list(map(self.reason, self.names)))
             self.slurm("scancel", "--user=root")
             for node, state in zip(self.names, states, strict=True):
                 if state.startswith(("down", "drain")):

@@ -250,6 +250,12 @@ EXPECTED = {
         *("importlib.import_module", "item.is_dir", "open()", "os.open", "os.path.isdir"),
         *("os.path.isfile", "os.path.islink", "os.path.realpath", "os.scandir", "os.stat"),
     },
+    # What the user names: reports of many hosts, which are read by several processes.
+    "musadoctor/fleet/sources.py": {
+        *("importlib.import_module", "os.open", "os.path.isdir", "os.scandir"),
+    },
+    "musadoctor/cli/fleet_diff.py": {"os.path.exists"},
+    "musadoctor/fleet/workers.py": {"multiprocessing", "signal"},
     "musadoctor/requirements/toml_text.py": {"importlib.import_module"},
     # Of their own making: a shell's command, and what a resolver says.
     "musadoctor/requirements/shell.py": {"Command()"},

@@ -6,6 +6,7 @@ import random
 import tracemalloc
 import zlib
 from collections.abc import Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -58,10 +59,10 @@ def test_it_is_there_as_soon_as_its_end_is() -> None:
     *most, end = lines("h1", packed(REPORT))
     reader = Frames(NONCE)
     assert reader.feed(b"".join(most)) == []
-    assert reader.begun == ("h1",)
+    assert list(reader.begun) == ["h1"]
     assert reader.feed(end[:-1]) == []
     assert reader.feed(b"\n") == [HEALTHY]
-    assert reader.begun == ()
+    assert not reader.begun
 
 
 @pytest.mark.parametrize("label", ["0: ", "[1,0]<stdout>:", "h1 | ", "\x1b[32mh1\x1b[0m: "])
@@ -131,16 +132,12 @@ def test_marks_that_are_not_those_of_this_run_are_other_text(begin: str) -> None
     assert read(f"{begin} data H4sI\n{begin} end\n{begin} failed no-python x\n".encode()) == []
 
 
-@pytest.mark.parametrize(
-    ("lost", "kind"),
-    [(0, "the answer cannot be unpacked"), (1, "the answer cannot be unpacked"), (-2, "a part")],
-)
-def test_a_lost_line_makes_a_damaged_answer(lost: int, kind: str) -> None:
+@pytest.mark.parametrize("lost", [0, 1, -2])
+def test_a_lost_line_makes_a_damaged_answer(lost: int) -> None:
     text = lines("h1", packed('{\n"a": "' + random.Random(1).randbytes(400).hex() + '"\n}'))
     del text[lost]
     answer = only(b"".join(text))
     assert (answer.report, answer.kind) == (None, DAMAGED)
-    assert answer.reason.startswith((kind, "the answer cannot be unpacked"))
 
 
 def test_a_cut_answer_is_missing_a_part() -> None:
@@ -183,7 +180,8 @@ def test_warnings_around_a_report_are_left_out() -> None:
 
 def test_a_bomb_does_not_go_off() -> None:
     packer = zlib.compressobj(9, zlib.DEFLATED, 31)
-    bomb = b"".join(packer.compress(bytes(MIB)) for _ in range(1024)) + packer.flush()
+    head, one = (packer.compress(bytes(MIB)) + packer.flush(zlib.Z_FULL_FLUSH) for _ in range(2))
+    bomb = head + one * 1023 + packer.flush()
     piece = b"".join(lines("h1", bomb))
     tracemalloc.start()
     answer = only(piece)
@@ -274,7 +272,7 @@ STREAM = b"".join(
 
 def pieces(stream: bytes, cuts: Sequence[int]) -> list[bytes]:
     places = [0, *sorted({min(cut, len(stream)) for cut in cuts}), len(stream)]
-    return [stream[a:b] for a, b in zip(places, places[1:], strict=False)]
+    return [stream[a:b] for a, b in pairwise(places)]
 
 
 @given(st.lists(st.integers(0, len(STREAM)), max_size=200))

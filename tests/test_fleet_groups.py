@@ -3,9 +3,11 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from ClusterShell.NodeSet import set_std_group_resolver, set_std_group_resolver_config
 from summaries import answered
 
 from musadoctor.fleet.groups import GroupsError, group_by
@@ -137,105 +139,88 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
         group_by(FOUR, "rack", str(tmp_path / "racks.yaml"))
 
 
-OF_SITE = """
-import sys
-from musadoctor.fleet.groups import GroupsError, group_by
-from summaries import answered
-try:
-    groups = group_by([answered(f"gpu{n}") for n in range(1, 5)], sys.argv[1], None)
-except GroupsError as error:
-    print(error)
-else:
-    print(" ".join(f"{host}={group}" for host, group in groups.items()))
-"""
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Callable[[str], None]]:
+    """Sets ClusterShell up by a configuration file, with ``RACKS`` in the folder that it may name."""
+    (tmp_path / "groups.d").mkdir()
+    (tmp_path / "groups.d/racks.yaml").write_text(RACKS, encoding="utf-8")
+
+    def set_up(conf: str) -> None:
+        path = tmp_path / "groups.conf"
+        path.write_text(conf, encoding="utf-8")
+        set_std_group_resolver_config(str(path))
+
+    yield set_up
+    set_std_group_resolver(None)
 
 
-def of_site(folder: Path, by: str, **files: str) -> str:
-    """What is said with a site's own files of ClusterShell, read by it as it is set up."""
-    for name, text in files.items():
-        path = folder / name.replace("__", "/").replace("_", ".")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+AUTO = "[Main]\nautodir: $CFGDIR/groups.d\n"
+
+
+def test_without_a_file_the_groups_of_the_site_are_taken(site: Callable[[str], None]) -> None:
+    site(AUTO)
+    assert group_by(FOUR, "rack", None)["gpu4"] == "r2"
+
+
+def test_a_source_may_be_a_command_as_for_the_partitions_of_slurm(
+    site: Callable[[str], None],
+) -> None:
+    batch = "[ $GROUP = batch ] && echo 'gpu[1-3]' || echo gpu4"
+    site(f"[partition]\nmap: {batch}\nlist: echo batch debug\n")
+    groups = group_by(FOUR, "partition", None)
+    assert groups == {"gpu1": "batch", "gpu2": "batch", "gpu3": "batch", "gpu4": "debug"}
+
+
+def test_clustershell_reads_its_files_where_it_does_for_its_own_commands(tmp_path: Path) -> None:
+    (tmp_path / "groups.conf").write_text(
+        "[pod]\nmap: echo gpu1\nlist: echo p7\n", encoding="utf-8"
+    )
+    asked = (
+        "from summaries import answered; from musadoctor.fleet.groups import group_by;"
+        "print(group_by([answered('gpu1')], 'pod', None))"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", OF_SITE, by],
+        [sys.executable, "-c", asked],
         capture_output=True,
         text=True,
         check=True,
         env={
             **os.environ,
-            "CLUSTERSHELL_CFGDIR": str(folder),
-            "HOME": str(folder),
-            "XDG_CONFIG_HOME": str(folder),
-            "PYTHONPATH": os.pathsep.join(["tests", *sys.path]),
+            "CLUSTERSHELL_CFGDIR": str(tmp_path),
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path]),
         },
-        cwd=Path(__file__).parent.parent,
     )
-    return done.stdout.rstrip("\n")
-
-
-CONF = """\
-[Main]
-default: racks
-autodir: $CFGDIR/groups.d
-"""
-SLURM = f"""{CONF}
-[partition]
-map: [ "$GROUP" != debug ] && echo 'gpu[1-3]' || echo gpu4
-list: echo batch debug
-"""
-
-
-def test_without_a_file_the_groups_of_the_site_are_taken(tmp_path: Path) -> None:
-    said = of_site(
-        tmp_path,
-        "rack",
-        groups_conf="[Main]\nautodir: $CFGDIR/groups.d\n",
-        groups_d__site_yaml=RACKS,
-    )
-    assert said == "gpu1=r1 gpu2=r1 gpu3=r2 gpu4=r2 login1=r2"
-
-
-def test_a_source_may_be_a_command_as_for_the_partitions_of_slurm(tmp_path: Path) -> None:
-    said = of_site(tmp_path, "partition", groups_conf=SLURM.replace("default: racks\n", ""))
-    assert said == "gpu1=batch gpu2=batch gpu3=batch gpu4=debug"
+    assert done.stdout == "{'gpu1': 'p7'}\n"
 
 
 @pytest.mark.parametrize(
-    ("by", "conf", "says"),
+    ("conf", "says"),
     [
-        ("row", SLURM, "cannot be listed: Default group source not found"),
-        ("row", "[row]\nlist: echo a\n", "cannot be listed: No option 'map'"),
-        ("row", "row\n", "cannot be listed: File contains no section headers"),
         (
-            "row",
-            "[row]\nmap: echo gpu1\nlist: exit 1\n",
-            "cannot be listed: its source failed: exit 1",
+            AUTO,
+            (
+                "ClusterShell on this machine knows no groups 'row' (it knows rack, partition); set them up "
+                "in its groups.d, or name a file with --groups FILE"
+            ),
         ),
-        ("row", "[row]\nmap: echo gpu1\n", "cannot be listed: its source has no command for list"),
+        ("", "knows no groups 'row' (it knows none)"),
         (
-            "row",
-            "[row]\nmap: exit 1\nlist: echo a\n",
-            'row:a" is no set of hosts: exit 1',
+            "[Main]\ndefault: rocks\n",
+            "ClusterShell's groups 'row' cannot be listed: Default group source not found: \"rocks\"",
         ),
-        (
-            "row",
-            "[row]\nmap: echo 'gpu[1-'\nlist: echo a\n",
-            'row:a" is no set of hosts: missing bracket',
-        ),
+        ("[row]\nlist: echo a\n", "cannot be listed: No option 'map'"),
+        ("row\n", "cannot be listed: File contains no section headers"),
+        ("[row]\nmap: echo gpu1\n", "cannot be listed: its source has no command for list"),
+        ("[row]\nmap: echo a\nlist: exit 1\n", "cannot be listed: its source failed: exit 1"),
+        ("[row]\nmap: exit 1\nlist: echo a\n", 'row:a" is no set of hosts: exit 1'),
+        ("[row]\nmap: echo 'gpu[1-'\nlist: echo a\n", 'row:a" is no set of hosts: missing bracket'),
     ],
 )
 def test_groups_that_the_site_has_not_set_up_are_told_in_a_sentence(
-    tmp_path: Path, by: str, conf: str, says: str
+    site: Callable[[str], None], conf: str, says: str
 ) -> None:
-    said = of_site(tmp_path, by, groups_conf=conf)
-    assert says in said
-    assert "\n" not in said
-
-
-def test_a_word_that_the_site_does_not_know_is_told_with_those_that_it_knows(
-    tmp_path: Path,
-) -> None:
-    said = of_site(tmp_path, "row", groups_conf=SLURM.replace("default: racks\n", ""))
-    assert said.startswith("ClusterShell on this machine knows no groups 'row' (it knows ")
-    assert "partition" in said
-    assert said.endswith("set them up in its groups.d, or name a file with --groups FILE")
+    site(conf)
+    with pytest.raises(GroupsError) as refused:
+        group_by(FOUR, "row", None)
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -147,17 +147,19 @@ def host(tmp_path: Path) -> Host:
 
 
 @pytest.fixture(params=SHELLS)
-def any_host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Host]:
+def any_host(request: pytest.FixtureRequest, tmp_path: Path) -> Host:
     """A host with each shell as its ``sh``."""
     shell = str(request.param)
     lab = None if shutil.which(shell) else request.getfixturevalue("engine_lab")
     made = Host(tmp_path, lab)
     made.shell(shell)
-    yield made
+    return made
 
 
 @pytest.mark.parametrize("watched", [False, True])
-def test_what_is_installed_there_is_run_with_its_arguments(any_host: Host, watched: bool) -> None:
+def test_what_is_installed_there_is_run_with_its_arguments(
+    any_host: Host, *, watched: bool
+) -> None:
     any_host.program("musadoctor", f'[ "$*" = "--json --ignore a b" ] && {SAYS_REPORT}')
     asked = Errand(("--json", "--ignore", "a b"), 60)
     (answer,) = any_host.do(asked, watched=watched)
@@ -167,10 +169,12 @@ def test_what_is_installed_there_is_run_with_its_arguments(any_host: Host, watch
 @pytest.mark.parametrize("payload", ["stdin", "file"])
 @pytest.mark.parametrize("watched", [False, True])
 def test_what_is_brought_is_run_with_its_arguments(
-    any_host: Host, payload: str, watched: bool
+    any_host: Host, payload: str, *, watched: bool
 ) -> None:
     any_host.python()
-    (answer,) = any_host.do(errand("--json", "a  'b'", zipapp=TELLS_ITSELF), payload, watched=watched)
+    (answer,) = any_host.do(
+        errand("--json", "a  'b'", zipapp=TELLS_ITSELF), payload, watched=watched
+    )
     assert answer.report is not None, answer
     assert json.loads(answer.report) == {"argv": ["--json", "a  'b'"], "isolated": 1, "given": ""}
 

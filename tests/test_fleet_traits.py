@@ -7,7 +7,7 @@ import pytest
 from recorded import recorded
 
 from musadoctor.doctor import Options, examine
-from musadoctor.fleet.told import installed_gib
+from musadoctor.fleet.tellers import installed_gib
 from musadoctor.fleet.traits import LONGEST_VALUE, NONE, TRAITS, traits, with_none
 from musadoctor.probes import PROBES, further
 from musadoctor.render import json as json_renderer

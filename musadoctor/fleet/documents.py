@@ -11,6 +11,7 @@ from musadoctor.fleet.answer import (
     HOST,
     EnvelopeError,
     day,
+    line,
     opened,
     quoted,
     too_much,
@@ -58,8 +59,7 @@ class _Value(NamedTuple):
 def documents(piece: Piece) -> list[Told | LeftOut]:
     """All that a piece tells; what cannot be understood is left out, and what follows it read."""
     if too_much(piece.data):
-        where = piece.source if piece.whole else f"{piece.source}, line {piece.line}"
-        return [LeftOut(where, TOO_MUCH)]
+        return [LeftOut(piece.where, TOO_MUCH)]
     text = piece.data.decode("utf-8", "replace")
     told: list[Told | LeftOut] = []
     for one in _values(text):
@@ -71,7 +71,7 @@ def documents(piece: Piece) -> list[Told | LeftOut]:
             told.append(_read(one.value, one, source, name))
         else:
             told.append(LeftOut(source, one.problem))
-    return told
+    return told or [LeftOut(piece.where, "holds nothing")]
 
 
 def report_of(text: str) -> Mapping[str, JSON]:
@@ -91,8 +91,7 @@ def report_of(text: str) -> Mapping[str, JSON]:
 def _values(text: str) -> Iterator[_Value]:
     """The objects in a text, one after the other; after a damaged one those on the next lines."""
     first = start = document_after(text, 0)
-    line = text.count("\n", 0, start)
-    bad = 0
+    lines, bad = text.count("\n", 0, start), 0
     while start < len(text):
         value: JSON = None
         end = start
@@ -112,8 +111,8 @@ def _values(text: str) -> Iterator[_Value]:
             problem = f"{problem}; nor is what follows looked at"
         after = document_after(text, end)
         alone = start == first and after == len(text)
-        yield _Value(value, text, start, end, line, alone, problem)
-        line += text.count("\n", start, after)
+        yield _Value(value, text, start, end, lines, alone, problem)
+        lines += text.count("\n", start, after)
         start = after
 
 
@@ -134,16 +133,15 @@ def _read(document: Mapping[str, JSON], one: _Value, source: str, name: str) -> 
                 return Told(answer.host, answer.taken, source, unanswered)
             return judged(answer.host, answer.report, source, answer.taken)
         if document.get("format") == FORMAT:
-            summary = _diagnosed(
-                one.text[one.start : one.end], source, name, day(document.get("taken"))
-            )
+            text, taken = one.text[one.start : one.end], day(document.get("taken"))
+            summary = _diagnosed(text, source, name, taken)
         else:
             vantage = document.get("vantage")
             own = vantage.get("host") if isinstance(vantage, dict) else None
             host = own if isinstance(own, str) and HOST.fullmatch(own) else name
             summary = summarise(document, host=host, source=source, taken="")
     except (EnvelopeError, ForeignError, RecordingError) as error:
-        return LeftOut(source, str(error))
+        return LeftOut(source, line(str(error).removeprefix(f"{source}: ")))
     if not summary.host:
         return LeftOut(source, NAMELESS)
     return Told(summary.host, summary.taken, source, summary)

@@ -1,6 +1,7 @@
 """Reads reports and recordings of many hosts, in any mix, one after the other."""
 
 import os
+import time
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import chain
@@ -15,8 +16,8 @@ from musadoctor.fleet.summary import ForeignError, HostSummary
 from musadoctor.fleet.traits import with_none
 from musadoctor.fleet.workers import side_by_side
 
-ALONE = 8 << 20
-"""Bytes up to which to start other processes would take longer than to read without them."""
+ALONE = 0.5
+"""Seconds of reading before other processes are started, which takes about as long."""
 MOST_PROCESSES = 8
 """One process reads files for so many others, no faster."""
 MOST_IN_BATCH = 100
@@ -144,14 +145,13 @@ def gather(paths: Sequence[str], *, expected: Iterable[str] = ()) -> Gathered:
 
 def read(paths: Sequence[str]) -> Iterator[Told | LeftOut]:
     """All that files tell, in their order; many of them are read by several processes."""
+    begun = time.monotonic()
     batches = _batches(pieces(paths))
-    size = 0
     for batch in batches:
-        if size > ALONE:
+        if time.monotonic() - begun > ALONE:
             processes = min(MOST_PROCESSES, len(os.sched_getaffinity(0)))
             yield from _side_by_side(chain([batch], batches), processes)
             return
-        size += sum(map(_size, batch))
         yield from _told(batch)
 
 
@@ -159,13 +159,11 @@ def _side_by_side(batches: Iterable[_Batch], processes: int) -> Iterator[Told | 
     for result in side_by_side(_told, batches, processes=processes):
         if isinstance(result, list):
             yield from result
-        elif isinstance(result.item, LeftOut):
-            yield result.item
-        elif halves := split(result.item):
+        elif isinstance(result.item, Piece) and (halves := split(result.item)):
             yield from _side_by_side([[half] for half in halves], 1)
         else:
-            source = f"{result.item.source}, line {result.item.line}"
-            yield LeftOut(source, "the process that read it died; was it out of memory?")
+            where = result.item.where if isinstance(result.item, Piece) else result.item.source
+            yield LeftOut(where, "the process that read it died; was it out of memory?")
 
 
 def _batches(found: Iterable[Piece | LeftOut]) -> Iterator[_Batch]:
@@ -174,16 +172,12 @@ def _batches(found: Iterable[Piece | LeftOut]) -> Iterator[_Batch]:
     size = 0
     for one in found:
         batch.append(one)
-        size += _size(one)
+        size += len(one.data) if isinstance(one, Piece) else 0
         if size >= PIECE or len(batch) == MOST_IN_BATCH:
             yield batch
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def _size(one: Piece | LeftOut) -> int:
-    return len(one.data) if isinstance(one, Piece) else 0
 
 
 def _told(batch: _Batch) -> list[Told | LeftOut]:

@@ -56,6 +56,11 @@ class Piece(NamedTuple):
     whole: bool
     """Whether it is all that the file holds."""
 
+    @property
+    def where(self) -> str:
+        """The file, and the line where it is a part of one."""
+        return self.source if self.whole else f"{self.source}, line {self.line}"
+
 
 def pieces(paths: Sequence[str]) -> Iterator[Piece | LeftOut]:
     """What is in the files and folders, and on standard input for ``-``, in their order."""
@@ -115,6 +120,9 @@ def _opened(source: str, file: IO[bytes]) -> Iterator[Piece | LeftOut]:
         needs = 'needs the package zstandard: pip install "musadoctor[zstd]"'
         yield LeftOut(source, f"{needs}, or give what `zstd -d` makes of it")
         return
+    except OSError as error:
+        yield LeftOut(source, f"cannot be read: {error.strerror}")
+        return
     trouble: list[str] = []
     try:
         yield from _cut(source, _until(trouble, blocks))
@@ -137,6 +145,7 @@ def _unpacked(file: io.BufferedReader) -> Iterator[bytes]:
 
     Raises:
         ImportError: nothing here unpacks zstd.
+        OSError: nothing can be read.
     """
     start = file.peek(len(_ZSTD))
     if start.startswith(_GZIP):
@@ -183,7 +192,7 @@ def _cut(source: str, blocks: Iterator[bytes]) -> Iterator[Piece | LeftOut]:
             yield Piece(source, at, held[:end], whole=False)
             at, held, enough, whole = at + held.count(b"\n", 0, end), held[end:], PIECE, False
         elif len(held) <= LONGEST_REPORT:
-            enough = 2 * len(held)
+            enough = min(2 * len(held), LONGEST_REPORT + 1)
         else:
             yield LeftOut(f"{source}, line {at}", f"longer than {LONGEST_REPORT >> 20} MiB")
             lines, held = _skipped(held + coming, blocks)

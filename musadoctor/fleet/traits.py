@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from musadoctor.fleet.answer import line
-from musadoctor.fleet.told import KEPT_VARIABLES, NONE, TELLERS, VARIABLE, WHEEL
+from musadoctor.fleet.tellers import KEPT_VARIABLES, NONE, TELLERS, VARIABLE, WHEEL
 from musadoctor.probes.distributions import WANTED
 from musadoctor.report import JSON
 

@@ -13,30 +13,30 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context, parent_process
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
 Work = Callable[[Sequence[T]], R]
 
 
-class Lost(NamedTuple, Generic[T]):
+class Lost(Generic[T]):
     """What a process died of."""
 
-    item: T
-
-
-class _Begun(NamedTuple, Generic[T, R]):
-    batch: Sequence[T]
-    result: "Future[R]"
+    def __init__(self, item: T) -> None:
+        self.item = item
 
 
 def side_by_side(
     work: Work[T, R], batches: Iterable[Sequence[T]], *, processes: int
 ) -> Iterator[R | Lost[T]]:
     """``work`` on every batch, in their order; of an item that kills its process, :class:`Lost`."""
-    begun: deque[_Begun[T, R]] = deque()
-    pool = _pool(processes)
+    begun: deque[tuple[Sequence[T], Future[R]]] = deque()
+    try:
+        pool = _pool(processes)
+    except (ImportError, OSError):  # no shared memory, as in some containers
+        yield from map(work, batches)
+        return
     try:
         for batch in batches:
             try:
@@ -45,21 +45,21 @@ def side_by_side(
                 pool.shutdown()
                 pool = _pool(processes)
                 result = pool.submit(work, batch)
-            begun.append(_Begun(batch, result))
+            begun.append((batch, result))
             if len(begun) > 2 * processes:
-                yield from _result(work, begun.popleft())
+                yield from _result(work, *begun.popleft())
         while begun:
-            yield from _result(work, begun.popleft())
+            yield from _result(work, *begun.popleft())
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-def _result(work: Work[T, R], begun: _Begun[T, R]) -> Iterator[R | Lost[T]]:
+def _result(work: Work[T, R], batch: Sequence[T], result: "Future[R]") -> Iterator[R | Lost[T]]:
     try:
-        yield begun.result.result()
+        yield result.result()
     except BrokenProcessPool:
         # Another batch may have killed it.
-        yield from _again(work, begun.batch)
+        yield from _again(work, batch)
 
 
 def _again(work: Work[T, R], batch: Sequence[T]) -> Iterator[R | Lost[T]]:

@@ -26,6 +26,7 @@ from musadoctor.render.page import (
     more,
     new_page,
     nodes,
+    paragraph,
     put,
     row,
     words,
@@ -42,7 +43,7 @@ MOST_REASONS = 10
 MOST_LEFT_OUT = 5
 MOST_GROUPS = 20
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
-WORST_FIRST: tuple[Verdict, ...] = ("broken", "unknown", "degraded")
+WORST_FIRST: tuple[Verdict, ...] = ("broken", "unknown", "degraded", "healthy")
 COLUMN = 9
 """Of the labels of causes and differences."""
 SEVERITY_STYLES = {
@@ -64,6 +65,8 @@ def render(
         asked = len(of_all(fleet))
         put(page, f"musadoctor {__version__} fleet: {count(asked, 'host')}", "bold")
         _groups(page, fleet)
+        if fleet.causes:
+            heading(page, "Causes")
         _causes(page, fleet.causes)
         _skews(page, fleet.skews)
         _uncleared(page, fleet)
@@ -74,8 +77,6 @@ def render(
 
 
 def _causes(page: Page, causes: Sequence[CommonCause]) -> None:
-    if causes:
-        heading(page, "Causes")
     shown = causes[: page.most(MOST_CAUSES)]
     for cause, hosts in shown:
         lines = 1 if cause.severity == "note" else MOST_NODE_LINES
@@ -203,7 +204,7 @@ def _groups(page: Page, fleet: Fleet) -> None:
     columns = [*VERDICTS, "no answer"]
     sick = sorted(counted, key=lambda name: counted[name]["healthy"] - counted[name].total())
     shown = set(sick[: page.most(MOST_GROUPS)])
-    rows = [(name or "(none)", counts) for name, counts in counted.items() if name in shown]
+    rows = [(name or "(not known)", counts) for name, counts in counted.items() if name in shown]
     width = max(len(name) for name, _ in rows)
     put(page, f" {'':<{width}}   hosts  {'  '.join(columns)}", STYLES["dim"])
     for name, counts in rows:
@@ -215,30 +216,25 @@ def _groups(page: Page, fleet: Fleet) -> None:
 def _verdict(page: Page, fleet: Fleet, gate: Gate) -> None:
     """How many hosts are well, which to take out, and what to type."""
     counts = Counter(host.verdict for host in fleet.hosts)
-    well: Verdict = "healthy"
-    word = next((verdict for verdict in WORST_FIRST if counts[verdict]), well)
-    if word != "broken" and (fleet.unanswered or not fleet.hosts):
-        word = "unknown"
     told = [f"{counts[verdict]} {verdict}" for verdict in VERDICTS if counts[verdict]]
     if fleet.unanswered:
         told.append(f"{len(fleet.unanswered)} did not answer")
-    line = Text(word, VERDICT_STYLES[word])
+    word = _worst(fleet)
+    line = Text()
+    line.append(word, VERDICT_STYLES[word])
     line.append(f": {', '.join(told) or 'no host'}")
     page.console.print(line)
     passed = set(healthy(fleet, gate))
     if gate.min_healthy is not None:
         enough = "enough" if len(passed) >= gate.min_healthy else "not enough"
-        put(
-            page, f"{enough}: {count(len(passed), 'host')} healthy, {gate.min_healthy} needed", "bold"
-        )
+        told_of = f"{enough}: {count(len(passed), 'host')} pass, {gate.min_healthy} needed"
+        put(page, told_of, "bold")
     _take_out(page, fleet, passed)
     odd = next((skew for skew in fleet.skews if skew.kind == "odd"), None)
     if odd:
-        first_of = odd.differences[0]
-        said = f": {first_of.trait} {_contrast(first_of, odd.kind, whole=False)}"
-        parts = [*words("Odd: "), *nodes(page, odd.hosts, 0), *words(said)]
-        for part in wrapped(parts, page.width):
-            put(page, part)
+        difference = odd.differences[0]
+        said = f": {difference.trait} {_contrast(difference, odd.kind, whole=False)}"
+        paragraph(page, [*words("Odd: "), *nodes(page, odd.hosts, 0), *words(said)])
     first = next((c for c in fleet.causes if c.cause.severity == "error"), None)
     if first and first.cause.command:
         put(page, f"Type on {first.hosts[0]}: {first.cause.command}", STYLES["command"])
@@ -246,11 +242,20 @@ def _verdict(page: Page, fleet: Fleet, gate: Gate) -> None:
         explain(page, first.cause.id)
 
 
+def _worst(fleet: Fleet) -> Verdict:
+    verdicts: set[Verdict] = {host.verdict for host in fleet.hosts}
+    # Hosts that did not answer are not known to be well; where there is none, nothing is known.
+    if fleet.unanswered or not fleet.hosts:
+        verdicts.add("unknown")
+    return min(verdicts, key=WORST_FIRST.index)
+
+
 def _take_out(page: Page, fleet: Fleet, passed: set[str]) -> None:
     unsure = [host.host for host in fleet.hosts if host.verdict == "unknown"]
     unsure += [one.host for one in fleet.unanswered]
-    failed = [host for host in of_all(fleet) if host not in passed.union(unsure)]
-    for told, hosts in (("Take out first", failed), ("Not known to be well", unsure)):
-        if hosts:
-            for line in wrapped([f"{told}: ", *nodes(page, hosts, 0)], page.width):
-                put(page, line, "bold" if hosts is failed else "")
+    others = passed.union(unsure)
+    failed = [host for host in of_all(fleet) if host not in others]
+    if failed:
+        paragraph(page, [*words("Take out first: "), *nodes(page, failed, 0)], "bold")
+    if unsure:
+        paragraph(page, [*words("Not known to be well: "), *nodes(page, unsure, 0)])

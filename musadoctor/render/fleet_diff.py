@@ -24,6 +24,7 @@ from musadoctor.render.page import (
     more,
     new_page,
     nodes,
+    paragraph,
     put,
     row,
     words,
@@ -55,22 +56,28 @@ def render_hosts(diff: Diff, stream: TextIO, *, verbose: bool = False) -> None:
     if page.whole:
         _facts(page, "Values that always change", diff.volatile, MOST_FACTS)
     put(page)
-    told = [
-        *([f"{len(diff.worse)} worse"] if diff.worse else []),
-        *([f"{len(diff.better)} better"] if diff.better else []),
-        *([f"{len(diff.traits)} that ought to be equal"] if diff.traits else []),
-        *([count(len(diff.facts), "other value")] if diff.facts else []),
-    ]
+    checks = _parts(
+        (diff.worse, "worse"), (diff.better, "better"), (diff.otherwise, "failing in another way")
+    )
+    values = _parts((diff.traits, "that ought to be equal"), (diff.facts, "other"))
     if diff.cut:
-        told.append("more that is not kept")
-    word = "worse" if diff.worse else "better" if diff.better else "changed" if told else "equal"
-    _last(page, word, ", ".join(told) or "nothing differs that means anything")
+        values.append("and more that is not kept")
+    parts = [
+        f"{what}: {', '.join(those)}"
+        for what, those in (("checks", checks), ("values", values))
+        if those
+    ]
+    word = "worse" if diff.worse else "better" if diff.better else "changed" if parts else "equal"
+    _last(page, word, "; ".join(parts) or "nothing differs that means anything")
     first = next((change for change in diff.worse if not change.caused_by), None)
     if first:
         said = f"First: {first.id}: {first.message or first.title}"
-        for line in wrapped(words(said), page.width):
-            put(page, line)
+        paragraph(page, words(said))
         explain(page, first.id)
+
+
+def _parts(*found: tuple[Sequence[object], str]) -> list[str]:
+    return [f"{len(those)} {what}" for those, what in found if those]
 
 
 def _checks(page: Page, title: str, changes: Sequence[StatusChange]) -> None:
@@ -142,8 +149,7 @@ def render_fleets(
     if worse:
         first = worse[0]
         parts = [*words("Look first at "), *nodes(page, first.hosts, 0), *words(_state(first))]
-        for line in wrapped(parts, page.width):
-            put(page, line, "bold")
+        paragraph(page, parts, "bold")
         if first.new:
             explain(page, first.new[0].id)
 
@@ -206,6 +212,7 @@ def _arrow(before: str, after: str, *, whole: bool) -> str:
 
 
 def _last(page: Page, word: str, told: str) -> None:
-    line = Text(word, STYLES_OF.get(word, STYLES["passed"]))
+    line = Text()
+    line.append(word, STYLES_OF.get(word, STYLES["passed"]))
     line.append(f": {told}")
     page.console.print(line)

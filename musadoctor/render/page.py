@@ -65,6 +65,12 @@ def block(page: Page, column: int, text: str, style: str = "") -> None:
         put(page, f"{'':<{column + 1}}{line}", style)
 
 
+def paragraph(page: Page, parts: Iterable[str], style: str = "") -> None:
+    """Print lines of what :func:`words` gives."""
+    for line in wrapped(parts, page.width):
+        put(page, line, style)
+
+
 def command(page: Page, column: int, text: str) -> None:
     """Print what to type, in one line that can be copied."""
     put(page, f"{'':<{column + 1}}$ {text}", STYLES["command"])
@@ -113,7 +119,7 @@ def contrast(value: str, other: str, short: str, *, whole: bool) -> str:
     """``short``, which tells both; of long ones, the words that ``value`` alone has, or lacks."""
     if whole or max(len(value), len(other)) <= LONGEST_SHORT:
         return short
-    ours, theirs = (re.findall(r"[^\s:;,]+", text) for text in (value, other))
+    ours, theirs = (re.findall(r"[^\s:;,\[\]\"]+", text) for text in (value, other))
     parts = [
         f"{word} {_short(' '.join(one for one in these if one not in those))}"
         for word, these, those in (("with", ours, theirs), ("without", theirs, ours))

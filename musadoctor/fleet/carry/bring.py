@@ -20,7 +20,7 @@ from musadoctor.fleet.carry.errand import EngineError
 
 OWN = ("musadoctor", "musadoctor_checks")
 NOT_ON_A_HOST = frozenset({"rich", "clustershell"})
-"""Distributions that ``--json`` does without, with all that they need: they draw, and name hosts."""
+"""Distributions that ``--json`` does without: they draw, and name hosts."""
 START = """\
 import sys
 if sys.version_info < (3, 10):
