@@ -2,10 +2,10 @@
 
     python benchmarks/made_up_hosts.py HOSTS FILE.gz
 
-Writes a kept file of ``musadoctor fleet run``, and beside it ``FILE.gz.groups.yaml`` with the racks.
-Racks hold 40 hosts; of ten racks nine have S5000 cards and one has S4000. Each kind of host is a
-recording of ``tests/hosts`` with some answers changed, diagnosed like any other; hosts of a kind then
-differ in what is their own: boot disk, used memory, times.
+Writes a kept file of ``musadoctor fleet run``, and its racks to ``FILE.gz.groups.yaml``. Racks hold
+40 hosts; of ten racks nine have S5000 cards and one has S4000. Each kind of host is a recording of
+``tests/hosts`` with some answers changed, diagnosed like any other; hosts of a kind then differ in
+what is their own: boot disk, used memory, times.
 """
 
 import gzip

@@ -28,9 +28,11 @@ from musadoctor.render.checks import page
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
 GENERATED = "<!-- Written by docs/build.py; edit the source instead. -->\n"
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "benchmarks")]
 PICTURES = {"broken": "cuda-torch", "healthy": "s5000-4.3.5"}
 """The recorded hosts of the pictures, by the pictures' names."""
+FLEET = 2000
+"""Hosts of the picture of a fleet, made up as those of the benchmark."""
 ISSUE = ROOT / "tests" / "transcripts" / "032-sdk-4.2-s80-no-mccl.txt"
 """The public report of the page on triage."""
 ASSUMED = "musa=2.9.1.post1+musa5.2.0"
@@ -68,7 +70,8 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield DOCS / "guard.md", between(page_on_guard, "answer", shown)
     yield DOCS / "triage.md", with_example((DOCS / "triage.md").read_text(encoding="utf-8"))
     for name, case in PICTURES.items():
-        yield DOCS / "pictures" / f"{name}.svg", picture(case)
+        yield DOCS / "pictures" / f"{name}.svg", picture_of_host(case)
+    yield DOCS / "pictures" / "fleet.svg", picture_of_fleet()
 
 
 def index(checks: list[Check]) -> str:
@@ -172,15 +175,29 @@ def program(arguments: list[str], *, width: int) -> str:
     return "\n".join(line.rstrip() for line in done.stdout.splitlines())
 
 
-def picture(case: str) -> str:
+def picture_of_host(case: str) -> str:
     """What a terminal shows of a recorded host, as SVG."""
     from recorded import whole  # noqa: PLC0415 - the tests' hosts
 
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "host.json").write_text(json.dumps(whole(case)), encoding="utf-8")
-        text = Text.from_ansi(on_terminal(["--recording", "host.json"], folder))
+        return picture(["--recording", "host.json"], folder)
+
+
+def picture_of_fleet() -> str:
+    """What a terminal shows of many made-up hosts, as SVG."""
+    from made_up_hosts import write  # noqa: PLC0415 - the benchmark's
+
+    with tempfile.TemporaryDirectory() as folder:
+        write(FLEET, Path(folder, "kept.jsonl.gz"))
+        return picture(["fleet", "report", "kept.jsonl.gz", "--group-by", "card"], folder)
+
+
+def picture(arguments: list[str], folder: str) -> str:
+    """What musadoctor shows on a terminal, as SVG."""
+    text = Text.from_ansi(on_terminal(arguments, folder))
     console = Console(record=True, width=100, file=io.StringIO())
-    console.print(Text("$ musadoctor --recording host.json\n", "bold"), text)
+    console.print(Text(f"$ musadoctor {' '.join(arguments)}\n", "bold"), text)
     svg = console.export_svg(title="musadoctor", unique_id="musadoctor")
     # Nothing is to be fetched when the picture is looked at.
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)

@@ -10,6 +10,7 @@ from engine_lab import Lab as EngineLab
 from fake_musa.build import build
 from installer_lab import Lab, make_lab
 from ssh_hosts import SshHosts
+from slurm_nodes import SlurmNodes
 from wheel_index import served, write_index
 
 
@@ -89,3 +90,18 @@ def ssh_hosts(eight_hosts: SshHosts) -> Iterator[SshHosts]:
     """The hosts ``h1`` to ``h8``, to be made sick at will; ``h5`` has an older driver."""
     yield eight_hosts
     eight_hosts.mend()
+
+
+@pytest.fixture(scope="session")
+def four_nodes(engine_lab: EngineLab) -> Iterator[SlurmNodes]:
+    """Four nodes of a Slurm; ask for ``slurm_nodes``, which are healthy for every test."""
+    made = SlurmNodes(engine_lab)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def slurm_nodes(four_nodes: SlurmNodes) -> Iterator[SlurmNodes]:
+    """The nodes ``n1`` to ``n4``, to be made sick at will."""
+    yield four_nodes
+    four_nodes.mend()

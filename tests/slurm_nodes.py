@@ -144,7 +144,7 @@ class SlurmNodes:
     def mend(self) -> None:
         """Make every node what it was when it was new."""
         for node in self._changed:
-            self._run("ip", "link", "set", f"s{node[1:]}", "up")
+            self.connect(node)
             self._furnish(node)
             self.kill_slurmd(node)
             left = [pid for pid in self.on(node, "ps", "-eo", "pid=").split() if pid != "1"]
@@ -165,6 +165,11 @@ class SlurmNodes:
         self._changed.add(node)
         _write_program(self.folder / node / name, script)
 
+    def remove(self, node: str, program: str) -> None:
+        """Take a program off its PATH that the test gave it."""
+        self._changed.add(node)
+        (self.folder / node / program).unlink()
+
     def hang(self, node: str, tool: str) -> None:
         """Let one of its programs never end."""
         self.program(node, tool, "exec sleep 1000")
@@ -173,6 +178,10 @@ class SlurmNodes:
         """Take its network away; whoever talks to it is told nothing."""
         self._changed.add(node)
         self._run("ip", "link", "set", f"s{node[1:]}", "down")
+
+    def connect(self, node: str) -> None:
+        """Give it its network back."""
+        self._run("ip", "link", "set", f"s{node[1:]}", "up")
 
     def kill_slurmd(self, node: str) -> None:
         """Kill its slurmd; whoever asks for it is refused."""

@@ -63,7 +63,7 @@ ANSWERS = (
 )
 
 
-def told(run: Run) -> tuple[list[str], list[tuple[str, str, str]]]:
+def told(run: Run) -> tuple[list[str], list[tuple[str, ...]]]:
     gathered: Gathered = run.gathered()
     return [host.host for host in gathered.hosts], [tuple(one) for one in gathered.unanswered]
 

@@ -142,14 +142,10 @@ class Slurm(NamedTuple):
             raise EngineError(f"Slurm gives us no nodes: {site.words(ran)}")
         if busy := [node for node in usable if node not in job.nodes]:
             jobs = site.jobs_on(busy, cancelled)
-            why = "" if job.nodes else f" ({site.words(ran)})"
             for node in busy:
-                has = (
-                    f"it has job {', '.join(jobs[node])}"
-                    if node in jobs
-                    else "Slurm did not say why"
-                )
-                reason = f"Slurm gives nothing of it now: {has}{why}"
+                has = f": it has job {', '.join(jobs[node])}" if node in jobs else ""
+                words = "" if job.nodes else f" ({site.words(ran)})"
+                reason = f"Slurm gives nothing of it now{has}{words}"
                 arrived(Answer(node, None, NOT_PLACED, line(reason)))
         return job
 
