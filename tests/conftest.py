@@ -9,8 +9,8 @@ import pytest
 from engine_lab import Lab as EngineLab
 from fake_musa.build import build
 from installer_lab import Lab, make_lab
-from ssh_hosts import SshHosts
 from slurm_nodes import SlurmNodes
+from ssh_hosts import SshHosts
 from wheel_index import served, write_index
 
 

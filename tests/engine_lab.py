@@ -54,6 +54,8 @@ class Lab:
         self._upper.mkdir()
         self._keeper = subprocess.Popen(
             [
+                # Gone with the tests, even if those are killed.
+                *("setpriv", "--pdeathsig", "KILL"),
                 *("unshare", "--mount", "--net", "--uts", "--pid", "--fork", "--kill-child"),
                 *("sh", "-c", INSIDE, "sh", str(packages), str(self._upper)),
             ],

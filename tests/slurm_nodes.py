@@ -154,9 +154,11 @@ class SlurmNodes:
         self._await_free()
 
     def close(self) -> None:
-        """End the nodes; the lab would, too."""
+        """Leave the nodes; they end with the lab."""
+        assert self._keeper.stdout is not None
+        self._keeper.stdout.close()
         self._keeper.kill()
-        self._keeper.communicate()
+        self._keeper.wait()
 
     # What can befall a node
 

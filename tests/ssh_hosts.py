@@ -57,7 +57,7 @@ ip link set lo up
 exec sleep infinity
 """.replace("SPACE", SPACE)
 OLD_PYTHON = """\
-case "$*" in *version*) [ "$1" = -c ] && exit 1; echo "Python 3.6.8"; exit 0;; esac
+case "$1" in -V|--version) echo "Python 3.6.8"; exit 0;; esac
 echo "  File \\"<string>\\", line 1" >&2; echo "SyntaxError: invalid syntax" >&2; exit 1
 """
 
@@ -139,7 +139,7 @@ class SshHosts:
 
     def close(self) -> None:
         """End the hosts; the lab would, too."""
-        self._keeper.kill()
+        self._run("kill", "-9", *self._init.values())
         self._keeper.communicate()
 
     # What a host has
@@ -333,6 +333,7 @@ def _set(variables: Mapping[str, str]) -> str:
 
 
 def _write_program(file: Path, script: str) -> None:
+    file.unlink(missing_ok=True)
     file.write_text(f"#!/bin/sh\n{script}\n")
     file.chmod(0o755)
 

@@ -52,6 +52,7 @@ class Host:
 
     def program(self, name: str, text: str) -> None:
         path = self.bin / name
+        path.unlink(missing_ok=True)  # it may be a link to the machine's own
         path.write_text(f"#!/bin/sh\n{text}\n")
         path.chmod(0o755)
 

@@ -105,7 +105,6 @@ def test_every_node_reports_what_it_is(fleet: Fleet) -> None:
     told = fleet.carry()
     assert sorted(told) == ["n1", "n2", "n3", "n4"]
     reports = {node: json.loads(answer.report or "") for node, answer in told.items()}
-    assert {report["vantage"]["kind"] for report in reports.values()} == {"host"}
     odd = reports.pop("n3")["facts"]["devices"]
     assert odd not in [report["facts"]["devices"] for report in reports.values()]
     assert fleet.nodes.jobs() == []

@@ -6,6 +6,7 @@ from typing import NamedTuple
 from musadoctor.api import SEVERITIES, Severity
 from musadoctor.fleet.skew import Skew
 from musadoctor.fleet.summary import Cause, HostSummary
+from musadoctor.fleet.together import Together
 
 
 class Unanswered(NamedTuple):
@@ -44,6 +45,8 @@ class Fleet(NamedTuple):
     skews: tuple[Skew, ...]
     """The most telling first."""
     grouped_by: str = ""
+    together: Together | None = None
+    """The collectives over the healthy ones, where they were asked for."""
 
     @property
     def causes(self) -> tuple[CommonCause, ...]:
@@ -88,13 +91,21 @@ def exit_code(fleet: Fleet, gate: Gate) -> int:
 
     With ``min_healthy`` 0 where so many hosts pass, else 1. Without: 1 where a host failed, or is
     odd; 4 where musadoctor broke on one; 3 where one did not answer or was not cleared, or there is
-    none at all.
+    none at all. Collectives that failed give 1, those that were to be run and were not 3.
     """
+    outcome = fleet.together.outcome if fleet.together else "passed"
     if gate.min_healthy is not None:
-        return 0 if len(healthy(fleet, gate)) >= gate.min_healthy else 1
-    incomplete = bool(fleet.unanswered) or any(map(_uncleared, fleet.hosts)) or not fleet.hosts
+        if outcome == "failed" or len(healthy(fleet, gate)) < gate.min_healthy:
+            return 1
+        return 0 if outcome == "passed" else 3
+    incomplete = (
+        bool(fleet.unanswered)
+        or any(map(_uncleared, fleet.hosts))
+        or not fleet.hosts
+        or outcome == "not run"
+    )
     failed = any(_failed(host, gate) for host in fleet.hosts) or _odd(fleet, gate)
-    if failed or (gate.strict and incomplete):
+    if failed or outcome == "failed" or (gate.strict and incomplete):
         return 1
     if any(host.bugs for host in fleet.hosts):
         return 4

@@ -14,6 +14,7 @@ from rich.text import Text
 from musadoctor import __version__
 from musadoctor.fleet.skew import Difference, Kind, Skew
 from musadoctor.fleet.state import CommonCause, Fleet, Gate, healthy, of_all
+from musadoctor.render import together
 from musadoctor.render.page import (
     MOST_NODE_LINES,
     Page,
@@ -72,8 +73,12 @@ def render(
         _uncleared(page, fleet)
         _unanswered(page, fleet)
         _left_out(page, fleet)
+        if fleet.together:
+            together.section(page, fleet.together)
         put(page)
     _verdict(page, fleet, gate)
+    if fleet.together:
+        together.verdict(page, fleet.together)
 
 
 def _causes(page: Page, causes: Sequence[CommonCause]) -> None:

@@ -13,6 +13,7 @@ from musadoctor.fleet.diff import Diff, FleetDiff, HostChange
 from musadoctor.fleet.diff_checks import StatusChange
 from musadoctor.fleet.nodes import fold
 from musadoctor.fleet.state import Fleet, Gate, exit_code, healthy
+from musadoctor.render import together
 from musadoctor.report import JSON, Verdict, encode
 
 SCHEMA_VERSION = "1"
@@ -141,6 +142,7 @@ def _head(fleet: Fleet, gate: Gate) -> dict[str, JSON]:
         "exit_code": exit_code(fleet, gate),
         "healthy": _nodes(healthy(fleet, gate)),
         "grouped_by": fleet.grouped_by,
+        "collectives": together.document(fleet.together),
     }
 
 

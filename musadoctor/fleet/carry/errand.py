@@ -50,7 +50,15 @@ class Engine(Protocol):
         ...
 
     def only(self, hosts: Sequence[str]) -> "Engine":
-        """The same engine for some of its hosts."""
+        """The same engine for some of its hosts, which are then all asked at once."""
+        ...
+
+    def address(self, host: str) -> str:
+        """By what other hosts reach this one, as far as the engine knows: else its name.
+
+        Raises:
+            EngineError: ranks on its hosts cannot reach each other.
+        """
         ...
 
     def carry(self, errand: Errand, arrived: Arrived, cancelled: threading.Event) -> None:

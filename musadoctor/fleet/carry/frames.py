@@ -16,6 +16,7 @@ from musadoctor.fleet.answer import (
     LONGEST_REPORT,
     NO_MUSADOCTOR,
     NO_PYTHON,
+    TIMED_OUT,
     TOO_LARGE,
     Answer,
     line,
@@ -40,6 +41,7 @@ FAILURES = {
     ),
     "no-python": (NO_PYTHON, "Python 3.10 or later is needed there; found: {}"),
     "no-tool": (NO_MUSADOCTOR, "{}"),
+    "timed-out": (TIMED_OUT, "no answer in {} s"),
 }
 _GZIP = 16 + zlib.MAX_WBITS
 

@@ -144,7 +144,7 @@ class Slurm(NamedTuple):
             jobs = site.jobs_on(busy, cancelled)
             for node in busy:
                 has = f": it has job {', '.join(jobs[node])}" if node in jobs else ""
-                words = "" if job.nodes else f" ({site.words(ran)})"
+                words = f" ({site.words(ran)})" if ran.status == "failed" else ""
                 reason = f"Slurm gives nothing of it now{has}{words}"
                 arrived(Answer(node, None, NOT_PLACED, line(reason)))
         return job

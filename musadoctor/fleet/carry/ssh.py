@@ -53,6 +53,11 @@ FAILED = 255
 """The client's exit code where it is the connection that failed."""
 
 
+LONGEST_SETTINGS = 1 << 20
+HOST_NAME = re.compile(r"^hostname (\S+)$", re.MULTILINE)
+"""In what ``ssh -G`` prints."""
+
+
 class Ssh(NamedTuple):
     """Hosts that ``ssh NAME`` reaches."""
 
@@ -87,9 +92,29 @@ class Ssh(NamedTuple):
         return tuple(hosts)
 
     def only(self, hosts: Sequence[str]) -> "Ssh":
-        """The same for some of the hosts."""
+        """The same for some of the hosts, all at once."""
         wanted = set(hosts)
-        return self._replace(names=tuple(name for name in self.names if _host(name) in wanted))
+        names = tuple(name for name in self.names if _host(name) in wanted)
+        return self._replace(names=names, fanout=max(1, len(names)))
+
+    def address(self, host: str) -> str:
+        """What the client's own configuration has for the host's name."""
+        name = next(name for name in self.names if _host(name) == host)
+        said = bytearray()
+
+        def heard(piece: bytes) -> bool:
+            said.extend(piece)
+            return len(said) <= LONGEST_SETTINGS
+
+        ssh = shutil.which("ssh") or "ssh"
+        runner.stream(
+            [ssh, *self.options, "-G", "--", name],
+            limit=CONNECT_SECONDS,
+            cancelled=threading.Event(),
+            heard=heard,
+        )
+        found = HOST_NAME.search(said.decode("utf-8", "replace"))
+        return found[1] if found else host
 
     def carry(self, errand: Errand, arrived: Arrived, cancelled: threading.Event) -> None:
         """Ask every host, ``fanout`` at a time; each is told of as soon as it has answered.
@@ -162,7 +187,7 @@ def _unanswered(host: str, frames: Frames, ran: Ran, limit: float) -> Answer:
     if ran.status == "timed out":
         return Answer(host, None, TIMED_OUT, f"no answer in {limit:g} s")
     if ran.code == FAILED:
-        return _not_reached(host, ran.err)
+        return not_reached(host, ran.err, trial=f"ssh {host} true")
     if frames.begun:
         return Answer(host, None, DAMAGED, "the end of the answer is missing")
     said = _last(frames.other) or _last(ran.err) or ran.note
@@ -195,12 +220,11 @@ _MESSAGES = (
         "ssh-keygen -f {file} -R {host}",
     ),
     _message(
-        r"^Host key verification failed",
+        r"Host key verification failed",
         REFUSED,
-        "its host key is not known here; compare it with the host's own, and accept it: "
-        "ssh {name} true",
+        "its host key is not known here; compare it with the host's own, and accept it: {trial}",
     ),
-    _message(r"(?P<said>Permission denied \(.*)", REFUSED, "{said} Try: ssh {name} true"),
+    _message(r"(?P<said>Permission denied \(.*)", REFUSED, "{said} Try: {trial}"),
     _message(r"(?P<said>(?:Too many auth|Received disconnect).*)", REFUSED, "{said}"),
     _message(
         r"Could not resolve hostname (?P<said>.*)",
@@ -222,14 +246,14 @@ _MESSAGES = (
 )
 
 
-def _not_reached(host: str, said: str) -> Answer:
-    """Why the client could not do what it was asked for."""
+def not_reached(host: str, said: str, *, trial: str) -> Answer:
+    """Why the client could not do what it was asked for; ``trial`` is what a person may type."""
     for message in _MESSAGES:
         found = message.pattern.search(said)
         if found:
             words = {name: line(text) for name, text in found.groupdict().items()}
             if "file" in words:
                 words["file"] = shlex.quote(words["file"])
-            reason = message.sentence.format(name=host, **words)
+            reason = message.sentence.format(trial=trial, **words)
             return Answer(host, None, message.kind, reason)
     return Answer(host, None, UNREACHABLE, _last(said) or "ssh ended without a word")

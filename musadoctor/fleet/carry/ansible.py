@@ -1,0 +1,269 @@
+"""Hosts of an Ansible inventory: the site's own ``ansible``, with its configuration and variables.
+
+One ad-hoc task of ``ansible.builtin.script`` carries the errand. Ansible puts the script, with
+``--bring`` musadoctor too, into its temporary folder on the host and removes it afterwards; nothing
+of Ansible's care is loosened, and another user is become only where that was asked for.
+
+Ansible gives up a host whose task takes too long, and lets what it has begun there run on. So the
+script carries a clock, and ends on the host by itself. Where Ansible is ended, its connections end,
+and with their terminals what ran on the hosts; its temporary folder there stays. As with every use
+of Ansible, its ssh may hold a connection open for a minute, for the next one.
+"""
+
+import json
+import math
+import re
+import secrets
+import shlex
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from musadoctor import runner
+from musadoctor.fleet.answer import HOST, SILENT, TIMED_OUT, Answer, line, quoted
+from musadoctor.fleet.carry.ansible_results import PLUGIN, SOURCE, Told, answer, listener
+from musadoctor.fleet.carry.errand import CONNECT_SECONDS, Arrived, EngineError, Errand
+from musadoctor.fleet.carry.script import MARK, script, self_contained
+from musadoctor.system import Ran
+
+FORKS = 32
+"""Hosts that are asked at one time; each is a process of Ansible's."""
+START_SECONDS = 60
+"""What Ansible may take to start and to read an inventory, which may be a program."""
+SETTINGS = {
+    # Ansible refuses to work in others.
+    "LC_ALL": "C.UTF-8",
+    "ANSIBLE_NOCOLOR": "1",
+    "ANSIBLE_FORCE_COLOR": "0",
+    "ANSIBLE_DEPRECATION_WARNINGS": "0",
+    # Only ours, also where a site has others for its ad-hoc commands.
+    "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",
+    "ANSIBLE_CALLBACKS_ENABLED": PLUGIN,
+    "ANSIBLE_STDOUT_CALLBACK": PLUGIN,
+    # A setting for all tasks would hide the answers.
+    "ANSIBLE_NO_LOG": "0",
+    # A host that fails must not keep the others from being asked.
+    "ANSIBLE_ANY_ERRORS_FATAL": "0",
+    "ANSIBLE_ASK_PASS": "0",
+    "ANSIBLE_BECOME_ASK_PASS": "0",
+    "ANSIBLE_ASK_VAULT_PASS": "0",
+}
+"""Of the user's settings, those that are changed."""
+_ASKS = re.compile(r"-[bCDov]*[kKJ].*|--ask-.*|(?:--vault-id=)?.*@prompt")
+"""Options with which Ansible asks a person for a password."""
+_LISTED = re.compile(r"^  hosts \(\d+\):\n((?:    .+\n)*)", re.MULTILINE)
+"""What ``--list-hosts`` prints."""
+_WORDS = tuple(
+    re.compile(rf"^{begin} *(?P<said>.+(?:\n(?!\[).+)*)", re.MULTILINE)
+    # Before 2.19 long ones are broken into lines.
+    for begin in (r"(?:\[ERROR\]:|ERROR!|ansible: error:)", r"\[WARNING\]:")
+)
+# The clock holds the script's input; when it stops, the script ends what it has begun. Its number
+# comes first, for a script that is done stops it.
+_TIMED = """\
+exec 5>&1
+{{
+  sleep {seconds} & echo $!
+  wait $! && echo "{mark} {nonce} $1 failed timed-out {seconds}" >&5
+}} 2>/dev/null | {{
+read -r clock
+trap 'kill $clock 2>/dev/null' EXIT
+{text}}}
+"""
+
+
+class Ansible(NamedTuple):
+    """Hosts that an inventory names."""
+
+    inventory: tuple[str, ...] = ()
+    """As ``-i`` takes them; none: what Ansible's own configuration names."""
+    pattern: str = "all"
+    become: bool = False
+    """Whether root is become on the hosts, as Ansible does it: by sudo, if nothing else is set."""
+    forks: int = FORKS
+    options: tuple[str, ...] = ()
+    """More arguments of ``ansible``; they win over ours."""
+    limit: tuple[str, ...] | None = None
+    """The hosts; ``None``: all that the pattern names."""
+
+    @property
+    def name(self) -> str:
+        """``ansible``."""
+        return "ansible"
+
+    def hosts(self) -> Sequence[str]:
+        """The names of the inventory.
+
+        Raises:
+            EngineError: Ansible is not there, would ask for a password, or finds no host; or one
+                of the names is none that a report could bear.
+        """
+        if self.limit is not None:
+            return self.limit
+        said = bytearray()
+
+        def heard(piece: bytes) -> bool:
+            said.extend(piece)
+            return True
+
+        command = [*self._command(), "--list-hosts"]
+        never = threading.Event()
+        ran = runner.stream(
+            command, limit=START_SECONDS, cancelled=never, heard=heard, changes=SETTINGS
+        )
+        found = _LISTED.search(said.decode("utf-8", "replace"))
+        if ran.status != "ok" or found is None:
+            raise EngineError(f"Ansible lists no hosts: {_words(ran)}")
+        hosts = tuple(text.strip() for text in found[1].splitlines())
+        if not hosts:
+            raise EngineError(f"Ansible finds no host for {quoted(self.pattern)}: {_words(ran)}")
+        for host in hosts:
+            if not HOST.fullmatch(host):
+                raise EngineError(
+                    f"{quoted(host)} is no name of a host; what it is reached by has its place in "
+                    "ansible_host"
+                )
+        return hosts
+
+    def only(self, hosts: Sequence[str]) -> "Ansible":
+        """The same for some of the hosts, all at once."""
+        return self._replace(limit=tuple(hosts), forks=max(1, len(hosts)))
+
+    def address(self, host: str) -> str:
+        """The host's ``ansible_host``, if the inventory has it."""
+        task = ("debug", {"msg": "{{ ansible_host | default(inventory_hostname) }}"})
+        said: list[str] = []
+        with tempfile.TemporaryDirectory(prefix="musadoctor-") as folder:
+            self.only([host])._run(
+                Path(folder),
+                task,
+                limit=START_SECONDS,
+                cancelled=threading.Event(),
+                told=lambda told: said.append(told.message),
+            )
+        return said[0] if said and HOST.fullmatch(said[0]) else host
+
+    def carry(self, errand: Errand, arrived: Arrived, cancelled: threading.Event) -> None:
+        """Ask every host, ``forks`` at a time; each is told of as soon as Ansible knows.
+
+        Raises:
+            EngineError: Ansible is not there, or ended before it had asked anybody; with its words.
+        """
+        hosts = self.hosts()
+        left = dict.fromkeys(hosts)
+        nonce = secrets.token_hex(8)
+        seconds = math.ceil(errand.seconds)
+        # To be let in, and to take the script; the host's own clock comes before this.
+        limit = seconds + 2 * CONNECT_SECONDS
+
+        def told(told: Told) -> None:
+            if told.host in left:
+                del left[told.host]
+                arrived(answer(told, nonce, limit=limit, trial=self._trial(told.host)))
+
+        with tempfile.TemporaryDirectory(prefix="musadoctor-") as folder:
+            carried = Path(folder) / MARK
+            carried.write_bytes(_carried(errand, nonce, seconds))
+            command = f"{shlex.quote(str(carried))} {{{{ inventory_hostname | quote }}}}"
+            # A folder from which nothing may be started does no harm to what the shell only reads.
+            task = ("script", {"cmd": command, "executable": "/bin/sh"})
+            ran = self._run(
+                Path(folder),
+                task,
+                "-T",
+                str(CONNECT_SECONDS),
+                "--task-timeout",
+                str(limit),
+                limit=START_SECONDS + limit * math.ceil(len(hosts) / self.forks),
+                cancelled=cancelled,
+                told=told,
+            )
+        if cancelled.is_set():
+            return
+        if len(left) == len(hosts) and ran.status != "timed out":
+            raise EngineError(f"Ansible asked nobody: {_words(ran)}")
+        for host in left:
+            if ran.status == "timed out":
+                arrived(Answer(host, None, TIMED_OUT, f"Ansible told nothing of it; {ran.note}"))
+            else:
+                arrived(Answer(host, None, SILENT, f"Ansible told nothing of it: {_words(ran)}"))
+
+    def _command(self, pattern: str | None = None) -> list[str]:
+        program = shutil.which("ansible")
+        if program is None:
+            raise EngineError("ansible is not installed here: install ansible-core")
+        for option in self.options:
+            if _ASKS.fullmatch(option):
+                raise EngineError(
+                    f"Ansible cannot ask for a password here ({line(option, 40)}): use keys, sudo "
+                    "that asks for none, or --become-password-file, --connection-password-file and "
+                    "--vault-password-file"
+                )
+        places = [word for place in self.inventory for word in ("-i", place)]
+        return [program, self.pattern if pattern is None else pattern, *places, *self.options]
+
+    def _run(
+        self,
+        folder: Path,
+        task: tuple[str, dict[str, str]],
+        *arguments: str,
+        limit: float,
+        cancelled: threading.Event,
+        told: Callable[[Told], None],
+    ) -> Ran:
+        """One task on the hosts; ``folder`` is for what Ansible reads and for what it keeps."""
+        program, *chosen = self._command()
+        plugins = folder / "plugins"
+        plugins.mkdir()
+        (plugins / f"{PLUGIN}.py").write_text(SOURCE)
+        command = [program, *arguments, "-f", str(self.forks)]
+        command += ["--become"] if self.become else []
+        command += chosen
+        if self.limit is not None:  # there may be too many for one argument
+            limited = folder / "hosts"
+            limited.write_text("".join(f"{host}\n" for host in self.limit))
+            command += ["--limit", f"@{limited}"]
+        module, values = task
+        command += ["-m", f"ansible.builtin.{module}", "-a", json.dumps(values)]
+        return runner.stream(
+            command,
+            limit=limit,
+            cancelled=cancelled,
+            heard=listener(told),
+            changes={
+                **SETTINGS,
+                "ANSIBLE_CALLBACK_PLUGINS": str(plugins),
+                "ANSIBLE_LOCAL_TEMP": str(folder / "local"),
+            },
+        )
+
+    def _trial(self, host: str) -> str:
+        program, *chosen = self._command(host)
+        return shlex.join([Path(program).name, *chosen, "-m", "ansible.builtin.raw", "-a", "true"])
+
+
+def _carried(errand: Errand, nonce: str, seconds: int) -> bytes:
+    """The file that Ansible hands over; its first argument is the host's name."""
+    text = script(
+        errand,
+        nonce,
+        name='"$1"',
+        payload="file" if errand.zipapp else "installed",
+        watched=True,
+    )
+    timed = _TIMED.format(seconds=seconds, mark=MARK, nonce=nonce, text=text)
+    return self_contained(timed, errand.zipapp or b"")
+
+
+def _words(ran: Ran) -> str:
+    """Ansible's own, in one line."""
+    if ran.status == "timed out":
+        return ran.note
+    for pattern in _WORDS:
+        found = pattern.search(ran.err)
+        if found:
+            return line(found["said"])
+    return line(ran.err.strip().rpartition("\n")[2]) or ran.note or "it said nothing"

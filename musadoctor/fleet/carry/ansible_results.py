@@ -1,0 +1,128 @@
+"""What Ansible tells of each host, the moment it knows: a line of JSON from a callback of ours.
+
+Ansible's own ways to write results do not do: ``--tree`` ends with ansible-core 2.23, and what it
+prints is for people.
+"""
+
+import json
+import re
+from collections.abc import Callable
+from typing import NamedTuple, cast
+
+from musadoctor.fleet.answer import (
+    DAMAGED,
+    REFUSED,
+    TIMED_OUT,
+    TOO_LARGE,
+    UNREACHABLE,
+    Answer,
+    line,
+)
+from musadoctor.fleet.carry.frames import Frames
+from musadoctor.fleet.carry.ssh import FLOOD, not_reached
+
+PLUGIN = "musadoctor_results"
+"""The callback's name; its file's is the same, with ``.py``."""
+MARK = b"musadoctor-ansible "
+LONGEST_WORDS = 16 << 10
+"""Characters of what else is said of a host, the last."""
+SOURCE = f"""\
+import json
+import sys
+
+from ansible.plugins.callback import CallbackBase
+
+
+class CallbackModule(CallbackBase):
+    CALLBACK_VERSION = 2.0
+    CALLBACK_TYPE = "stdout"
+    CALLBACK_NAME = "{PLUGIN}"
+
+    def tell(self, result, state):
+        # Both have other names before ansible-core 2.19.
+        host = getattr(result, "host", None) or result._host
+        told = getattr(result, "result", None) or result._result
+        out = str(told.get("stdout") or "")
+        words = [str(told.get(key) or "") for key in ("stderr", "msg")]
+        said = [host.get_name(), state, "timedout" in told, len(out), out[:{FLOOD}]]
+        said += [text[-{LONGEST_WORDS}:] for text in words]
+        sys.stdout.write("{MARK.decode()}" + json.dumps(said) + "\\n")
+        sys.stdout.flush()
+
+    def v2_runner_on_ok(self, result):
+        self.tell(result, "ok")
+
+    def v2_runner_on_failed(self, result, ignore_errors=False):
+        self.tell(result, "failed")
+
+    def v2_runner_on_unreachable(self, result):
+        self.tell(result, "unreachable")
+
+    def v2_runner_on_skipped(self, result):
+        self.tell(result, "skipped")
+"""
+"""The callback, for Ansible's interpreter."""
+_NOT_ALLOWED = re.compile(r"(?:missing|incorrect|invalid) \S+ password|password is required", re.I)
+"""What becoming another user ends with."""
+
+
+class Told(NamedTuple):
+    """What Ansible tells of a host."""
+
+    host: str
+    """As the inventory calls it."""
+    state: str
+    """``ok``, ``failed``, ``unreachable`` or ``skipped``."""
+    timed_out: bool
+    """Whether Ansible gave it up."""
+    length: int
+    """Characters that came on standard output; of more than ``FLOOD`` the rest is not here."""
+    out: str
+    err: str
+    message: str
+    """Ansible's own words."""
+
+
+def listener(told: Callable[[Told], None]) -> Callable[[bytes], bool]:
+    """Takes what ``ansible`` prints, piece by piece, and picks out the callback's lines."""
+    pieces: list[bytes] = []
+
+    def heard(piece: bytes) -> bool:
+        pieces.append(piece)
+        if b"\n" in piece:
+            *lines, rest = b"".join(pieces).split(b"\n")
+            pieces[:] = [rest]
+            for text in lines:
+                if text.startswith(MARK):
+                    told(Told(*cast("list[str]", json.loads(text[len(MARK) :]))))
+        return True
+
+    return heard
+
+
+def answer(told: Told, nonce: str, *, limit: int, trial: str) -> Answer:
+    """What comes of a host; ``limit`` is what it had, in seconds, and ``trial`` what may be typed.
+
+    The host is who Ansible says it is, whatever it calls itself.
+    """
+    frames = Frames(nonce)
+    for found in frames.feed(told.out.encode("utf-8", "replace") + b"\n"):
+        return found._replace(host=told.host)
+    if told.timed_out:
+        return Answer(told.host, None, TIMED_OUT, f"no answer in {limit} s")
+    message = told.message.removeprefix("Task failed: ")
+    if told.state == UNREACHABLE:
+        return not_reached(told.host, message, trial=trial)
+    if told.length > len(told.out):
+        return Answer(told.host, None, TOO_LARGE, f"{told.length >> 20} MiB came, and no report")
+    if frames.begun:
+        return Answer(told.host, None, DAMAGED, "the end of the answer is missing")
+    said = _last(frames.other) or line(message) or _last(told.err) or "nothing"
+    refused = _NOT_ALLOWED.search(message) or _NOT_ALLOWED.search(frames.other)
+    if refused:
+        return Answer(told.host, None, REFUSED, f"nobody can be become there: {said}")
+    return Answer(told.host, None, DAMAGED, f"no answer; it said: {said}")
+
+
+def _last(text: str) -> str:
+    return line(text[-2000:].strip().rpartition("\n")[2])

@@ -1,0 +1,75 @@
+"""The collectives over many hosts, in the report on them."""
+
+from musadoctor.fleet.bisect import LEAST, Found
+from musadoctor.fleet.nodes import fold
+from musadoctor.fleet.together import Together
+from musadoctor.render.page import Page, block, count, explain, heading, paragraph, put, row, words
+from musadoctor.render.text import STYLES
+from musadoctor.report import JSON
+
+COLUMN = 9
+OUTCOME_STYLES = {
+    "passed": STYLES["passed"],
+    "failed": STYLES["failed"],
+    "not run": STYLES["unknown"],
+}
+
+
+def section(page: Page, together: Together) -> None:
+    """What was run, what failed, and whose fault it looks to be."""
+    heading(page, "Collectives")
+    told = f"a rank on each of {count(len(together.hosts), 'host')}, {together.seconds:.0f} s"
+    if together.outcome == "not run":
+        told = together.reason
+    elif together.found is not None:
+        told = f"{told}, {count(together.found.tries, 'smaller group')} tried"
+    row(page, together.outcome, COLUMN, words(told), OUTCOME_STYLES[together.outcome])
+    for cause in together.causes:
+        block(page, COLUMN, f"{cause.severity} {cause.id}: {cause.message}")
+
+
+def verdict(page: Page, together: Together) -> None:
+    """The line for the end of a report; nothing where the collectives passed."""
+    if together.outcome == "not run":
+        put(page, "Collectives: not run", STYLES["unknown"])
+    if together.found is not None:
+        told = f"Collectives fail: {blame(together.found)}"
+        paragraph(page, words(told), STYLES["failed"])
+        for cause in together.causes[:1]:
+            explain(page, cause.id)
+
+
+def blame(found: Found) -> str:
+    """Who fails with whom, in a sentence."""
+    nodes = fold(found.group)
+    if not found.smallest:
+        return f"the smallest group seen to fail is {nodes}: {found.note}"
+    if found.culprit:
+        return f"{found.culprit}, with every other host that was tried beside it"
+    if len(found.group) > LEAST:
+        return f"{nodes} together, and no smaller group of them"
+    return f"{nodes} together{', and neither with another host' if found.tries else ''}"
+
+
+def document(together: Together | None) -> JSON:
+    """The same as JSON; ``null`` where it was not asked for."""
+    if together is None:
+        return None
+    found = together.found
+    return {
+        "outcome": together.outcome,
+        "nodes": fold(together.hosts),
+        "hosts": list(together.hosts),
+        "causes": [{"id": one.id, "message": one.message} for one in together.causes],
+        "group": found
+        and {
+            "nodes": fold(found.group),
+            "hosts": list(found.group),
+            "smallest": found.smallest,
+            "culprit": found.culprit or None,
+            "tries": found.tries,
+            "note": found.note,
+        },
+        "reason": together.reason,
+        "seconds": round(together.seconds, 1),
+    }
