@@ -90,7 +90,8 @@ class Lab:
             env=self.environment(variables),
             text=True,
             capture_output=True,
-            **{"timeout": 120, "check": False, **options},
+            check=options.pop("check", False),
+            **{"timeout": 120, **options},
         )
 
     def start(

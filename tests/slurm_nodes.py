@@ -14,6 +14,7 @@ from subprocess import PIPE
 
 from engine_lab import PATH, Lab
 
+HOSTS = Path(__file__).parent / "hosts"
 START = """\
 folder=$1; shift
 own=$(readlink /proc/self/ns/net)
@@ -166,6 +167,12 @@ class SlurmNodes:
         """Put a shell script on its PATH, before all else."""
         self._changed.add(node)
         _write_program(self.folder / node / name, script)
+
+    def record(self, node: str, case: str) -> None:
+        """Let musadoctor find there what it found on a recorded host."""
+        recording = shlex.quote(str(HOSTS / case / "recording.json"))
+        musadoctor = f'{shlex.quote(sys.executable)} -m musadoctor --recording {recording} "$@"'
+        self.program(node, "musadoctor", f"exec {musadoctor}")
 
     def remove(self, node: str, program: str) -> None:
         """Take a program off its PATH that the test gave it."""

@@ -134,13 +134,17 @@ def test_why_a_host_is_not_reached_is_told_with_what_to_type(fleet: Fleet) -> No
     assert reasons["h1"][1].endswith("Try: ssh h1 true")
     assert reasons["h2"] == (
         REFUSED,
-        "its host key has changed; only where you know why, forget the old one: "
-        f"ssh-keygen -f {known} -R 10.77.0.2",
+        (
+            "its host key has changed; only where you know why, forget the old one: "
+            f"ssh-keygen -f {known} -R 10.77.0.2"
+        ),
     )
     assert reasons["h3"] == (
         REFUSED,
-        "its host key is not known here; compare it with the host's own, and accept it: "
-        "ssh h3 true",
+        (
+            "its host key is not known here; compare it with the host's own, and accept it: "
+            "ssh h3 true"
+        ),
     )
     assert reasons["h4"] == (
         UNREACHABLE,
@@ -328,8 +332,10 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], A
     ("said", "kind", "reason"),
     [
         (
-            "kex_exchange_identification: Connection closed by remote host\n"
-            "Connection closed by 10.0.0.1 port 22",
+            (
+                "kex_exchange_identification: Connection closed by remote host\n"
+                "Connection closed by 10.0.0.1 port 22"
+            ),
             UNREACHABLE,
             "its sshd does not answer: kex_exchange_identification: Connection closed by remote host",
         ),
@@ -352,6 +358,18 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], A
             "Connection to gpu1 closed by remote host.",
             UNREACHABLE,
             "the connection was lost: Connection to gpu1 closed by remote host.",
+        ),
+        (
+            (
+                "Add correct host key in /home/a b/known_hosts to get rid of this message.\n"
+                "Offending RSA key in /home/a b/known_hosts:1\n"
+                "Host key for [gpu1;reboot]:2222 has changed and you have requested strict checking."
+            ),
+            REFUSED,
+            (
+                "its host key has changed; only where you know why, forget the old one: "
+                "ssh-keygen -f '/home/a b/known_hosts' -R '[gpu1;reboot]:2222'"
+            ),
         ),
         (
             "command-line: line 0: Bad configuration option: nonsense",

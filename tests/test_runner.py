@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -588,3 +588,168 @@ def test_what_writes_little_is_not_stopped(tmp_path: Path) -> None:
     )
     live = Live(time.monotonic() + 60)
     assert live.run(Command("tool", path, (), 30.0, writes=MIB)).status == "ok"
+
+
+class Heard:
+    """What a streamed program printed, until enough of it has come."""
+
+    def __init__(self, enough: bytes = b"\0") -> None:
+        self.enough = enough
+        self.all = b""
+        self.at_once = threading.Event()
+
+    def __call__(self, piece: bytes) -> bool:
+        self.all += piece
+        self.at_once.set()
+        return self.enough not in self.all
+
+
+def streamed(
+    text: str,
+    heard: Callable[[bytes], bool],
+    *,
+    limit: float = 20,
+    cancelled: threading.Event | None = None,
+    given: bytes = b"",
+    changes: Mapping[str, str] | None = None,
+) -> Ran:
+    return runner.stream(
+        ["sh", "-c", text],
+        limit=limit,
+        cancelled=cancelled or threading.Event(),
+        heard=heard,
+        given=given,
+        changes=changes,
+    )
+
+
+def test_what_a_streamed_program_prints_is_handed_on_and_what_it_says_is_kept() -> None:
+    heard = Heard()
+    ran = streamed("echo out; echo err >&2; exit 3", heard)
+    assert heard.all == b"out\n"
+    assert shown(ran) == Ran("failed", 3, "", "err\n", note="exit code 3")
+
+
+def test_what_is_printed_is_handed_on_while_the_program_runs() -> None:
+    heard, cancelled = Heard(), threading.Event()
+    thread = threading.Thread(
+        target=streamed, args=("echo out; exec sleep 1000", heard), kwargs={"cancelled": cancelled}
+    )
+    thread.start()
+    assert heard.at_once.wait(20)
+    cancelled.set()
+    thread.join()
+    assert heard.all == b"out\n"
+
+
+def test_of_what_a_streamed_program_says_the_last_is_kept() -> None:
+    ran = streamed("yes 0123456 | head -c 100000 >&2; printf '\\033[31mend' >&2", Heard())
+    assert ran.err.endswith("0123456\nend")
+    assert len(ran.err) <= runner.LAST_WORDS
+
+
+def test_a_streamed_program_is_given_more_than_a_pipe_holds() -> None:
+    given = os.urandom(MIB)
+    heard = Heard(enough=given)
+    ran = streamed("head -c 1048576; exec sleep 1000", heard, given=given)
+    assert (ran.status, heard.all == given) == ("flooded", True)
+
+
+def test_the_input_of_a_streamed_program_stays_open_until_it_ends() -> None:
+    ran = streamed("read line; [ $line = x ]; timeout 0.3 cat; exit $?", Heard(), given=b"x\n")
+    assert ran.code == 124  # timeout's own: cat found no end
+
+
+def test_a_streamed_program_need_not_read_what_it_is_given() -> None:
+    assert shown(streamed("exit 0", Heard(), given=bytes(MIB))) == Ran("ok", 0)
+    assert shown(streamed("exec <&-; sleep 0.1", Heard(), given=bytes(MIB))) == Ran("ok", 0)
+
+
+def test_a_streamed_program_is_stopped_when_enough_has_come(brood: Brood) -> None:
+    heard = Heard(enough=b"y\ny")
+    ran = streamed("sleep 1000 & exec yes", heard)
+    assert ran.status == "flooded"
+    assert heard.all.startswith(b"y\ny\n")
+    assert not brood.alive()
+
+
+def test_a_streamed_program_is_stopped_at_its_limit(brood: Brood) -> None:
+    ran = streamed("trap '' TERM; sleep 1000 & sleep 1000", Heard(), limit=0.5)
+    assert (ran.status, ran.note) == ("timed out", "no answer in 0.5 s, killed")
+    assert not brood.alive()
+
+
+def test_a_streamed_program_that_has_closed_its_streams_is_stopped_at_its_limit(
+    brood: Brood,
+) -> None:
+    ran = streamed("exec >&- 2>&-; exec sleep 1000", Heard(), limit=0.5)
+    assert ran.status == "timed out"
+    assert not brood.alive()
+
+
+def test_a_streamed_program_can_be_cancelled(brood: Brood) -> None:
+    cancelled = threading.Event()
+
+    def heard(piece: bytes) -> bool:
+        cancelled.set()
+        return True
+
+    ran = streamed("echo; exec sleep 1000", heard, cancelled=cancelled)
+    assert ran.status == "timed out"
+    assert ran.note == "cancelled, killed"
+    assert not brood.alive()
+
+
+def test_what_a_streamed_program_leaves_behind_is_not_waited_for(brood: Brood) -> None:
+    """It holds the output, and it floods what it says."""
+    begun = time.monotonic()
+    ran = streamed("yes >&2 & sleep 1000 & echo out", Heard())
+    assert ran.status == "ok"
+    assert time.monotonic() - begun < 10
+    assert not brood.alive()
+
+
+def test_a_streamed_program_has_our_variables_and_those_that_are_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OURS", "a")
+    heard = Heard()
+    streamed("echo $OURS $THEIRS", heard, changes={"THEIRS": "b"})
+    assert heard.all == b"a b\n"
+
+
+def test_a_program_that_cannot_be_streamed_is_told(tmp_path: Path) -> None:
+    def status(path: str) -> tuple[str, str]:
+        ran = runner.stream([path], limit=5, cancelled=threading.Event(), heard=Heard())
+        return ran.status, ran.note
+
+    missing = str(tmp_path / "missing")
+    assert status(missing) == ("not there", f"{missing}: No such file or directory")
+    assert status(tool(tmp_path, "not a program", 0o644))[0] == "not allowed"
+    assert status(tool(tmp_path, b"\x7fELF no"))[0] == "wrong format"
+    assert status("with\0zero")[0] == "error"
+
+
+def test_what_listens_to_a_streamed_program_may_fail(brood: Brood) -> None:
+    def heard(piece: bytes) -> bool:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        streamed("echo; exec sleep 1000", heard)
+    assert not brood.alive()
+
+
+def test_a_streamed_program_that_cannot_be_killed_is_given_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "stuck"
+    folder.mkdir()
+    with stuck_files(folder):
+        ran = runner.stream(
+            ["cat", str(folder / "stuck")],
+            limit=0.5,
+            cancelled=threading.Event(),
+            heard=Heard(),
+        )
+        assert ran.status == "timed out"
+        assert "it cannot be killed: process " in ran.note

@@ -1,11 +1,13 @@
 """``musadoctor fleet run``: the report on many hosts, by the engine that the site already runs."""
 
+import secrets
 import shlex
 import shutil
 import sys
+import threading
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
 from typer.core import TyperCommand
@@ -45,8 +47,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from musadoctor.fleet.carry.errand import Engine, Errand
+    from musadoctor.fleet.collectives import Plan
     from musadoctor.fleet.gather import Gathered
     from musadoctor.fleet.keep import Kept
+    from musadoctor.fleet.together import Together
 
 ENGINE_OPTIONS = "musadoctor.fleet.options"
 """Where a context keeps what stands behind ``--``."""
@@ -92,7 +96,6 @@ class WithEngineOptions(TyperCommand):
             args = args[:at]
         left: list[str] = super().parse_args(ctx, args)
         return left
-
 
 
 def run(
@@ -161,6 +164,10 @@ def run(
     verify: Annotated[
         bool, typer.Option("--verify", help="Then run the collectives over the hosts that passed.")
     ] = False,
+    master_addr: Annotated[
+        str | None,
+        typer.Option("--master-addr", metavar="ADDRESS", help="Of the first host, for --verify."),
+    ] = None,
     format: FleetFormatOption = FleetFormat.text,  # noqa: A002 - the option's name
     json: JsonOption = False,
     verbose: FullOption = False,
@@ -181,6 +188,7 @@ def run(
     musadoctor fleet run --via ssh 'gpu[01-64]' -- -J login
     """
     from musadoctor.fleet.carry.errand import EngineError  # noqa: PLC0415 - for this command alone
+    from musadoctor.fleet.collectives import Plan  # noqa: PLC0415
 
     wanted = Wanted(
         FleetFormat.json if json else format,
@@ -212,6 +220,7 @@ def run(
         resource,
     )
     report = _report(timeout, python, select, ignore, redact=not no_redact)
+    interrupted = False
     try:
         engine = _engine(via, chosen)
         errand = _errand(report, timeout, command, bring=bring)
@@ -220,11 +229,53 @@ def run(
         gathered, interrupted, not_kept = _carried(engine, errand, keep)
     except EngineError as error:
         refuse(str(error))
-    code = say(gathered, wanted)
+
+    def further(hosts: "Sequence[str]") -> "Together | None":
+        nonlocal interrupted
+        if not verify or interrupted:
+            return None
+        options = () if python is None else ("--python", python)
+        plan = Plan(errand.command, errand.zipapp, options, master_addr or "", _port())
+        together, interrupted = _verified(engine, hosts, plan)
+        return together
+
+    code = say(gathered, wanted, further)
     if not_kept:
-        print(f"musadoctor: {not_kept}; answers after that are in this report only", file=sys.stderr)
+        print(f"musadoctor: {not_kept}; what came later is not in it", file=sys.stderr)
         code = code or USAGE
     raise typer.Exit(INTERRUPTED if interrupted else code)
+
+
+def _port() -> int:
+    """Another one than that of a run beside this one."""
+    from musadoctor.fleet.collectives import FIRST_PORT, PORTS  # noqa: PLC0415 - as above
+
+    return FIRST_PORT + secrets.randbelow(PORTS)
+
+
+def _verified(
+    engine: "Engine", hosts: "Sequence[str]", plan: "Plan"
+) -> "tuple[Together | None, bool]":
+    """What came of the collectives, and whether they were cut short."""
+    from musadoctor.fleet.carry.errand import EngineError  # noqa: PLC0415 - as above
+    from musadoctor.fleet.collectives import verify_together  # noqa: PLC0415
+    from musadoctor.fleet.together import Together  # noqa: PLC0415
+
+    cancelled = threading.Event()
+
+    def told(sentence: str) -> None:
+        print(f"musadoctor: {sentence}", file=sys.stderr)
+
+    try:
+        made, interrupted = interruptible(
+            lambda: verify_together(engine, hosts, plan, cancelled, told),
+            watch=lambda: None,
+            stop=cancelled.set,
+            patience=LAST_WORDS,
+        )
+    except EngineError as error:
+        return Together(tuple(hosts), "not run", (), None, str(error), 0.0), False
+    return (made[0] if made else None), interrupted
 
 
 class Chosen(NamedTuple):
@@ -288,9 +339,7 @@ def _errand(report: tuple[str, ...], timeout: float, command: str, *, bring: boo
     return Errand(report, timeout + GRACE_SECONDS, words, zipapp() if bring else None)
 
 
-def _carried(
-    engine: "Engine", errand: "Errand", keep: Path | None
-) -> "tuple[Gathered, bool, str]":
+def _carried(engine: "Engine", errand: "Errand", keep: Path | None) -> "tuple[Gathered, bool, str]":
     """What has come, whether it was cut short, and why answers were no longer kept."""
     from musadoctor.fleet.keep import KeepError  # noqa: PLC0415 - for this command alone
     from musadoctor.fleet.run import Run  # noqa: PLC0415
@@ -324,7 +373,7 @@ def _carried(
 
 
 def _kept(path: Path | None) -> "Kept | None":
-    from musadoctor.fleet.keep import Kept, KeepError  # noqa: PLC0415 - for this command alone
+    from musadoctor.fleet.keep import KeepError, Kept  # noqa: PLC0415 - for this command alone
 
     try:
         return None if path is None else Kept(path)
@@ -335,10 +384,50 @@ def _kept(path: Path | None) -> "Kept | None":
 def _engine(via: Via, chosen: Chosen) -> "Engine":
     """The engine with what was asked of it; each is imported where it is used."""
     if via is Via.ssh:
-        from musadoctor.fleet.carry.ssh import FANOUT, Ssh  # noqa: PLC0415
+        from musadoctor.fleet.carry.ssh import FANOUT, Ssh  # noqa: PLC0415 - as above
 
         return Ssh(_named(chosen), chosen.fanout or FANOUT, chosen.options)
-    raise NotImplementedError
+    if via is Via.ansible:
+        from musadoctor.fleet.carry.ansible import FORKS, Ansible  # noqa: PLC0415
+
+        pattern = ":".join(chosen.hosts) or "all"
+        forks = chosen.fanout or FORKS
+        return Ansible(chosen.inventory, pattern, chosen.become, forks, chosen.options)
+    if via is Via.slurm:
+        from musadoctor.fleet.carry.slurm import Slurm  # noqa: PLC0415
+        from musadoctor.live import Live  # noqa: PLC0415
+
+        job = Live(0.0).env("SLURM_JOB_ID")
+        return Slurm(
+            chosen.nodelist,
+            chosen.partition,
+            chosen.gres,
+            chosen.options,
+            job if isinstance(job, str) and job else None,
+        )
+    if via is Via.mpi:
+        from musadoctor.fleet.carry.mpi import Mpi  # noqa: PLC0415
+
+        return Mpi(_named(chosen), chosen.options)
+    from musadoctor.fleet.carry.kubernetes import RESOURCE, Kubernetes  # noqa: PLC0415
+
+    if chosen.image is None:
+        refuse("name an image that holds musadoctor: --image (docs/fleet.md tells how one is made)")
+    return Kubernetes(
+        chosen.image,
+        chosen.namespace or "",
+        chosen.selector or "",
+        RESOURCE if chosen.resource is None else chosen.resource,
+        chosen.options,
+    )
+
+
+def _print_manifest(engine: "Engine", errand: "Errand") -> NoReturn:
+    from musadoctor.fleet.carry.kubernetes import Kubernetes  # noqa: PLC0415 - for it alone
+
+    assert isinstance(engine, Kubernetes)
+    print(engine.manifest_text(errand), end="")
+    raise typer.Exit
 
 
 def _named(chosen: Chosen) -> tuple[str, ...]:
@@ -350,7 +439,3 @@ def _named(chosen: Chosen) -> tuple[str, ...]:
         return expand(*chosen.hosts)
     except NodesError as error:
         refuse(str(error))
-
-
-def _print_manifest(engine: "Engine", errand: "Errand") -> None:
-    pass

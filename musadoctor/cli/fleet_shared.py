@@ -11,11 +11,12 @@ import typer
 from musadoctor.cli.shared import FailOn, Show, put, refuse, write
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from musadoctor.fleet.gather import Gathered
     from musadoctor.fleet.state import Fleet, Gate
     from musadoctor.fleet.summary import HostSummary
+    from musadoctor.fleet.together import Together
 
 
 ALL = 100
@@ -118,11 +119,16 @@ def check(wanted: Wanted) -> None:
         refuse(str(error))
 
 
-def say(gathered: "Gathered", wanted: Wanted) -> int:
+def say(
+    gathered: "Gathered",
+    wanted: Wanted,
+    further: "Callable[[Sequence[str]], Together | None]" = lambda _: None,
+) -> int:
     """Compare the hosts, write what was asked for, and give the exit code.
 
-    Where the hosts that came are not those of the groups, that is said, and the report is without
-    groups: it may have taken long to ask them.
+    ``further`` is what is still to be done with those that are healthy. Where the hosts that came
+    are not those of the groups, that is said, and the report is without groups: it may have taken
+    long to ask them.
     """
     from musadoctor.fleet.groups import GroupsError  # noqa: PLC0415 - as above
     from musadoctor.fleet.skew import skews  # noqa: PLC0415
@@ -137,6 +143,7 @@ def say(gathered: "Gathered", wanted: Wanted) -> int:
     grouped_by = "" if problem else wanted.group_by or ""
     fleet = Fleet(*gathered, groups, skews(gathered.hosts, groups), grouped_by)
     gate = _gate(fleet, wanted)
+    fleet = fleet._replace(together=further(healthy(fleet, gate)))
     if wanted.output is not None or wanted.print_healthy is None:
         write(_show(fleet, gate, wanted), wanted.output)
     if wanted.print_healthy is not None:

@@ -1,5 +1,6 @@
 """``musadoctor fleet zipapp``: musadoctor in one file, for machines where it is not installed."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -27,5 +28,6 @@ def zipapp(
         part.chmod(0o755)
         part.replace(output)
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
         refuse(f"cannot write {output}: {error.strerror}")

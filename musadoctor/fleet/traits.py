@@ -92,10 +92,12 @@ def traits(facts: Mapping[str, JSON]) -> dict[str, str]:
         value = facts.get(fact)
         if not isinstance(value, dict) or "unknown" in value:
             continue
-        told = (
-            ((name, NONE) for name in teller.lacking) if "absent" in value else teller.tell(value)
-        )
-        for name, text in told:
+        if "absent" in value:
+            for name in teller.lacking:
+                # Where /sys shows no driver, the tool's own word of it stands.
+                found.setdefault(name, NONE)
+            continue
+        for name, text in teller.tell(value):
             if text:
                 found[name] = _bounded(text)
     return found

@@ -27,6 +27,7 @@ from musadoctor.fleet.answer import HOST, SILENT, TIMED_OUT, Answer, line, quote
 from musadoctor.fleet.carry.ansible_results import PLUGIN, SOURCE, Told, answer, listener
 from musadoctor.fleet.carry.errand import CONNECT_SECONDS, Arrived, EngineError, Errand
 from musadoctor.fleet.carry.script import MARK, script, self_contained
+from musadoctor.fleet.nodes import natural
 from musadoctor.system import Ran
 
 FORKS = 32
@@ -85,7 +86,7 @@ class Ansible(NamedTuple):
     """Whether root is become on the hosts, as Ansible does it: by sudo, if nothing else is set."""
     forks: int = FORKS
     options: tuple[str, ...] = ()
-    """More arguments of ``ansible``; they win over ours."""
+    """More arguments of ``ansible``."""
     limit: tuple[str, ...] | None = None
     """The hosts; ``None``: all that the pattern names."""
 
@@ -95,7 +96,7 @@ class Ansible(NamedTuple):
         return "ansible"
 
     def hosts(self) -> Sequence[str]:
-        """The names of the inventory.
+        """The names of the inventory, sorted: Ansible's own order is another every time.
 
         Raises:
             EngineError: Ansible is not there, would ask for a password, or finds no host; or one
@@ -109,7 +110,7 @@ class Ansible(NamedTuple):
             said.extend(piece)
             return True
 
-        command = [*self._command(), "--list-hosts"]
+        command = [*_command(self), "--list-hosts"]
         never = threading.Event()
         ran = runner.stream(
             command, limit=START_SECONDS, cancelled=never, heard=heard, changes=SETTINGS
@@ -117,7 +118,7 @@ class Ansible(NamedTuple):
         found = _LISTED.search(said.decode("utf-8", "replace"))
         if ran.status != "ok" or found is None:
             raise EngineError(f"Ansible lists no hosts: {_words(ran)}")
-        hosts = tuple(text.strip() for text in found[1].splitlines())
+        hosts = tuple(sorted((text.strip() for text in found[1].splitlines()), key=natural))
         if not hosts:
             raise EngineError(f"Ansible finds no host for {quoted(self.pattern)}: {_words(ran)}")
         for host in hosts:
@@ -134,10 +135,11 @@ class Ansible(NamedTuple):
 
     def address(self, host: str) -> str:
         """The host's ``ansible_host``, if the inventory has it."""
-        task = ("debug", {"msg": "{{ ansible_host | default(inventory_hostname) }}"})
+        task = _task("debug", msg="{{ ansible_host | default(inventory_hostname) }}")
         said: list[str] = []
         with tempfile.TemporaryDirectory(prefix="musadoctor-") as folder:
-            self.only([host])._run(
+            _run(
+                self.only([host]),
                 Path(folder),
                 task,
                 limit=START_SECONDS,
@@ -162,21 +164,19 @@ class Ansible(NamedTuple):
         def told(told: Told) -> None:
             if told.host in left:
                 del left[told.host]
-                arrived(answer(told, nonce, limit=limit, trial=self._trial(told.host)))
+                words = ["ansible", told.host, *_chosen(self), "-m", "raw", "-a", "true"]
+                arrived(answer(told, nonce, limit=limit, trial=shlex.join(words)))
 
         with tempfile.TemporaryDirectory(prefix="musadoctor-") as folder:
             carried = Path(folder) / MARK
             carried.write_bytes(_carried(errand, nonce, seconds))
-            command = f"{shlex.quote(str(carried))} {{{{ inventory_hostname | quote }}}}"
-            # A folder from which nothing may be started does no harm to what the shell only reads.
-            task = ("script", {"cmd": command, "executable": "/bin/sh"})
-            ran = self._run(
+            script_and_host = f"{shlex.quote(str(carried))} {{{{ inventory_hostname | quote }}}}"
+            # On a file system from which nothing may be started the shell can still read.
+            task = _task("script", cmd=script_and_host, executable="/bin/sh")
+            ran = _run(
+                self,
                 Path(folder),
-                task,
-                "-T",
-                str(CONNECT_SECONDS),
-                "--task-timeout",
-                str(limit),
+                [f"--task-timeout={limit}", *task],
                 limit=START_SECONDS + limit * math.ceil(len(hosts) / self.forks),
                 cancelled=cancelled,
                 told=told,
@@ -191,58 +191,58 @@ class Ansible(NamedTuple):
             else:
                 arrived(Answer(host, None, SILENT, f"Ansible told nothing of it: {_words(ran)}"))
 
-    def _command(self, pattern: str | None = None) -> list[str]:
-        program = shutil.which("ansible")
-        if program is None:
-            raise EngineError("ansible is not installed here: install ansible-core")
-        for option in self.options:
-            if _ASKS.fullmatch(option):
-                raise EngineError(
-                    f"Ansible cannot ask for a password here ({line(option, 40)}): use keys, sudo "
-                    "that asks for none, or --become-password-file, --connection-password-file and "
-                    "--vault-password-file"
-                )
-        places = [word for place in self.inventory for word in ("-i", place)]
-        return [program, self.pattern if pattern is None else pattern, *places, *self.options]
 
-    def _run(
-        self,
-        folder: Path,
-        task: tuple[str, dict[str, str]],
-        *arguments: str,
-        limit: float,
-        cancelled: threading.Event,
-        told: Callable[[Told], None],
-    ) -> Ran:
-        """One task on the hosts; ``folder`` is for what Ansible reads and for what it keeps."""
-        program, *chosen = self._command()
-        plugins = folder / "plugins"
-        plugins.mkdir()
-        (plugins / f"{PLUGIN}.py").write_text(SOURCE)
-        command = [program, *arguments, "-f", str(self.forks)]
-        command += ["--become"] if self.become else []
-        command += chosen
-        if self.limit is not None:  # there may be too many for one argument
-            limited = folder / "hosts"
-            limited.write_text("".join(f"{host}\n" for host in self.limit))
-            command += ["--limit", f"@{limited}"]
-        module, values = task
-        command += ["-m", f"ansible.builtin.{module}", "-a", json.dumps(values)]
-        return runner.stream(
-            command,
-            limit=limit,
-            cancelled=cancelled,
-            heard=listener(told),
-            changes={
-                **SETTINGS,
-                "ANSIBLE_CALLBACK_PLUGINS": str(plugins),
-                "ANSIBLE_LOCAL_TEMP": str(folder / "local"),
-            },
-        )
+def _command(engine: Ansible) -> list[str]:
+    program = shutil.which("ansible")
+    if program is None:
+        raise EngineError("ansible is not installed here: install ansible-core")
+    for option in engine.options:
+        if _ASKS.fullmatch(option):
+            raise EngineError(
+                f"Ansible cannot ask for a password here ({line(option, 40)}): use keys, sudo that "
+                "asks for none, or --become-password-file, --connection-password-file and "
+                "--vault-password-file"
+            )
+    become = ["--become"] if engine.become else []
+    return [program, engine.pattern, f"--timeout={CONNECT_SECONDS}", *become, *_chosen(engine)]
 
-    def _trial(self, host: str) -> str:
-        program, *chosen = self._command(host)
-        return shlex.join([Path(program).name, *chosen, "-m", "ansible.builtin.raw", "-a", "true"])
+
+def _chosen(engine: Ansible) -> list[str]:
+    return [*(word for place in engine.inventory for word in ("-i", place)), *engine.options]
+
+
+def _run(
+    engine: Ansible,
+    folder: Path,
+    task: Sequence[str],
+    *,
+    limit: float,
+    cancelled: threading.Event,
+    told: Callable[[Told], None],
+) -> Ran:
+    """One task on the hosts; ``folder`` is for what Ansible reads and for what it keeps."""
+    plugins = folder / "plugins"
+    plugins.mkdir()
+    (plugins / f"{PLUGIN}.py").write_text(SOURCE)
+    limited: list[str] = []
+    if engine.limit is not None:  # there may be too many for one argument
+        (folder / "hosts").write_text("".join(f"{host}\n" for host in engine.limit))
+        limited = [f"--limit=@{folder}/hosts"]
+    return runner.stream(
+        [*_command(engine), f"--forks={engine.forks}", *limited, *task],
+        limit=limit,
+        cancelled=cancelled,
+        heard=listener(told),
+        changes={
+            **SETTINGS,
+            "ANSIBLE_CALLBACK_PLUGINS": str(plugins),
+            "ANSIBLE_LOCAL_TEMP": str(folder / "local"),
+        },
+    )
+
+
+def _task(module: str, **values: str) -> list[str]:
+    return ["-m", f"ansible.builtin.{module}", "-a", json.dumps(values)]
 
 
 def _carried(errand: Errand, nonce: str, seconds: int) -> bytes:

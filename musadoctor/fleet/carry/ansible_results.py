@@ -7,7 +7,7 @@ prints is for people.
 import json
 import re
 from collections.abc import Callable
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from musadoctor.fleet.answer import (
     DAMAGED,
@@ -62,7 +62,9 @@ class CallbackModule(CallbackBase):
         self.tell(result, "skipped")
 """
 """The callback, for Ansible's interpreter."""
-_NOT_ALLOWED = re.compile(r"(?:missing|incorrect|invalid) \S+ password|password is required", re.I)
+_NOT_ALLOWED = re.compile(
+    r"(?:missing|incorrect|invalid) \S+ password|password is required", re.IGNORECASE
+)
 """What becoming another user ends with."""
 
 
@@ -94,7 +96,7 @@ def listener(told: Callable[[Told], None]) -> Callable[[bytes], bool]:
             pieces[:] = [rest]
             for text in lines:
                 if text.startswith(MARK):
-                    told(Told(*cast("list[str]", json.loads(text[len(MARK) :]))))
+                    told(Told(*cast("list[Any]", json.loads(text[len(MARK) :]))))
         return True
 
     return heard
@@ -108,20 +110,20 @@ def answer(told: Told, nonce: str, *, limit: int, trial: str) -> Answer:
     frames = Frames(nonce)
     for found in frames.feed(told.out.encode("utf-8", "replace") + b"\n"):
         return found._replace(host=told.host)
-    if told.timed_out:
-        return Answer(told.host, None, TIMED_OUT, f"no answer in {limit} s")
+    kind, reason = DAMAGED, "the end of the answer is missing"
     message = told.message.removeprefix("Task failed: ")
-    if told.state == UNREACHABLE:
+    if told.timed_out:
+        kind, reason = TIMED_OUT, f"no answer in {limit} s"
+    elif told.state == UNREACHABLE:
         return not_reached(told.host, message, trial=trial)
-    if told.length > len(told.out):
-        return Answer(told.host, None, TOO_LARGE, f"{told.length >> 20} MiB came, and no report")
-    if frames.begun:
-        return Answer(told.host, None, DAMAGED, "the end of the answer is missing")
-    said = _last(frames.other) or line(message) or _last(told.err) or "nothing"
-    refused = _NOT_ALLOWED.search(message) or _NOT_ALLOWED.search(frames.other)
-    if refused:
-        return Answer(told.host, None, REFUSED, f"nobody can be become there: {said}")
-    return Answer(told.host, None, DAMAGED, f"no answer; it said: {said}")
+    elif told.length > len(told.out):
+        kind, reason = TOO_LARGE, f"{told.length >> 20} MiB came, and no report"
+    elif not frames.begun:
+        said = _last(frames.other) or line(message) or _last(told.err) or "nothing"
+        reason = f"no answer; it said: {said}"
+        if _NOT_ALLOWED.search(message) or _NOT_ALLOWED.search(frames.other):
+            kind, reason = REFUSED, f"Ansible may not become another user there: {said}"
+    return Answer(told.host, None, kind, reason)
 
 
 def _last(text: str) -> str:

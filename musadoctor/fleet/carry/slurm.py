@@ -37,7 +37,9 @@ class Slurm(NamedTuple):
     options: tuple[str, ...] = ()
     """More of salloc's arguments, or in an allocation of srun's; they win over ours."""
     job: str | None = None
-    """The number of the allocation that we are in."""
+    """The number of the allocation that we are in (``SLURM_JOB_ID``)."""
+    allocated: str | None = None
+    """The nodes that it was given (``SLURM_JOB_NODELIST``); some of them it may have lost since."""
 
     @property
     def name(self) -> str:
@@ -56,6 +58,10 @@ class Slurm(NamedTuple):
         """The same for some of the nodes."""
         return self._replace(nodelist=fold(hosts))
 
+    def address(self, host: str) -> str:
+        """Its name: Slurm's nodes have to know each other by their names."""
+        return host
+
     def carry(self, errand: Errand, arrived: Arrived, cancelled: threading.Event) -> None:
         """Ask all nodes that are free at once; each is told of as soon as it has answered.
 
@@ -67,7 +73,10 @@ class Slurm(NamedTuple):
         name = f"musadoctor-{secrets.token_hex(8)}"
         try:
             place = self._place(cancelled)
-            usable = _told_unusable(place.wanted, arrived, in_job=self.job is not None)
+            for node, why in place.wanted.items():
+                if why:
+                    arrived(Answer(node, None, NOT_PLACED, why))
+            usable = tuple(node for node, why in place.wanted.items() if not why)
             if self.job is None:
                 try:
                     job = self._allocated(name, place, usable, errand.seconds, arrived, cancelled)
@@ -86,28 +95,32 @@ class Slurm(NamedTuple):
                 raise
 
     def _place(self, cancelled: threading.Event) -> "_Place":
-        partition = ""
-        if self.job is None:
-            partition, shown = site.nodes(self.partition, cancelled)
-            where = f"in Slurm's partition {line(partition)}"
-        elif self.partition is None:
-            shown = site.states(site.job_nodes(self.job, cancelled), cancelled)
-            where = f"in the allocation of job {line(self.job)}"
-        else:
+        if self.job is not None:
+            return self._place_in_job(self.job, cancelled)
+        partition, nodes = site.nodes(self.partition, cancelled)
+        wanted = _expanded(self.nodelist) if self.nodelist else tuple(nodes)
+        if missing := [name for name in wanted if name not in nodes]:
+            where = f"Slurm's partition {line(partition)}"
+            raise EngineError(f"not in {where}: {line(fold(missing))}; see: sinfo --Node")
+        unusable = {name: nodes[name].unusable(in_job=False) for name in wanted}
+        return _Place(unusable, partition, tuple(name for name in nodes if unusable.get(name, "x")))
+
+    def _place_in_job(self, job: str, cancelled: threading.Event) -> "_Place":
+        if self.partition is not None:
             raise EngineError(
-                f"job {line(self.job)} has its nodes: leave --partition out, or unset SLURM_JOB_ID"
+                f"job {line(job)} has its nodes: leave --partition out, or unset SLURM_JOB_ID"
             )
-        try:
-            wanted = tuple(shown) if self.nodelist is None else expand(self.nodelist)
-        except NodesError as error:
-            raise EngineError(str(error)) from None
-        if missing := [name for name in wanted if name not in shown]:
-            raise EngineError(f"not {where}: {line(fold(missing))}; see: sinfo --Node")
-        return _Place(
-            partition,
-            {name: shown[name] for name in wanted},
-            tuple(name for name in shown if name not in set(wanted)),
-        )
+        has = site.job_nodes(job, cancelled)
+        listed = self.nodelist or self.allocated
+        wanted = _expanded(listed) if listed else has
+        states = site.states(wanted, cancelled)
+        unusable = {name: f"job {line(job)} does not have it" for name in wanted}
+        unusable |= {
+            name: states[name].unusable(in_job=True) if name in states else ""
+            for name in has
+            if name in unusable
+        }
+        return _Place(unusable, "", ())
 
     def _allocated(
         self,
@@ -121,14 +134,13 @@ class Slurm(NamedTuple):
         """Our own job on what is free of the nodes; the others are told."""
         if not usable:
             return site.Job("", ())
-        unwanted = [*place.others, *(set(place.wanted) - set(usable))]
         ran = runner.stream(
             [
                 *(site.program("salloc"), "--no-shell", "--no-kill", f"--job-name={name}"),
                 *(f"--immediate={FREE_SECONDS}", f"--nodes=1-{len(usable)}"),
                 *(f"--time={math.ceil((CALL_SECONDS + seconds) / 60) + 1}",),
                 f"--partition={place.partition}",
-                *([f"--exclude={fold(unwanted)}"] if unwanted else []),
+                *([f"--exclude={fold(place.unwanted)}"] if place.unwanted else []),
                 *([f"--gres={self.gres}"] if self.gres else []),
                 *self.options,
             ],
@@ -153,19 +165,15 @@ class Slurm(NamedTuple):
 class _Place(NamedTuple):
     """Where nodes are looked for."""
 
+    wanted: Mapping[str, str]
+    """Each, and why nothing can be started on it, or ``""``."""
     partition: str
-    wanted: Mapping[str, site.Node]
-    others: tuple[str, ...]
+    unwanted: tuple[str, ...]
+    """What else is in the partition, and what cannot be used of it."""
 
 
-def _told_unusable(
-    wanted: Mapping[str, site.Node], arrived: Arrived, *, in_job: bool
-) -> tuple[str, ...]:
-    """The nodes on which something can be started; the others are told."""
-    usable: list[str] = []
-    for name, node in wanted.items():
-        if reason := node.unusable(in_job=in_job):
-            arrived(Answer(name, None, NOT_PLACED, reason))
-        else:
-            usable.append(name)
-    return tuple(usable)
+def _expanded(listed: str) -> tuple[str, ...]:
+    try:
+        return expand(listed)
+    except NodesError as error:
+        raise EngineError(str(error)) from None

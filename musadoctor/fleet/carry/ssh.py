@@ -252,8 +252,8 @@ def not_reached(host: str, said: str, *, trial: str) -> Answer:
         found = message.pattern.search(said)
         if found:
             words = {name: line(text) for name, text in found.groupdict().items()}
-            if "file" in words:
-                words["file"] = shlex.quote(words["file"])
+            # Part of a command; the host itself may have a say in this text.
+            words |= {name: shlex.quote(words[name]) for name in words if name != "said"}
             reason = message.sentence.format(trial=trial, **words)
             return Answer(host, None, message.kind, reason)
     return Answer(host, None, UNREACHABLE, _last(said) or "ssh ended without a word")
