@@ -77,6 +77,8 @@ class SshHosts:
         self.folder.mkdir()
         for key in ("id", "host-key", "other-key"):
             self._run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / key))
+        names = "".join(f"{self.address(host)} {host}\\n" for host in self.names)
+        self._run("sh", "-c", f"printf '{names}' >>/etc/hosts")
         self._link_programs()
         self._write_client()
         for host in self.names:

@@ -262,6 +262,10 @@ def test_real_ranks_compute_together(torch_python: str) -> None:
     assert made[:5] == (("h1", "h2"), "passed", (), None, "")
 
 
+@pytest.mark.skipif(
+    "MUSADOCTOR_TEST_LONG" not in os.environ,
+    reason="takes minutes: MUSADOCTOR_TEST_LONG asks for it",
+)
 def test_two_hosts_that_cannot_reach_each_other_are_found(
     torch_python: str, ssh_hosts: SshHosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:

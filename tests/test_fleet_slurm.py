@@ -147,8 +147,8 @@ def test_the_nodes_are_those_of_a_list_a_partition_or_the_default_one(fleet: Fle
 
 
 def test_what_a_report_is_to_have_is_asked_of_slurm(fleet: Fleet) -> None:
-    fleet.stub_telling("SLURM_STEP_GPUS")
-    assert set(said(fleet.carry(gres="gpu:s5000:3")).values()) == {"0,1,2"}
+    fleet.stub_telling("SLURM_GPUS_ON_NODE")
+    assert set(said(fleet.carry(gres="gpu:s5000:3")).values()) == {"3"}
     fleet.told.clear()
     fleet.stub_telling("SLURM_CPUS_ON_NODE")
     assert set(said(fleet.carry(options=("--exclusive",))).values()) == {"2"}

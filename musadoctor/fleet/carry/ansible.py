@@ -58,7 +58,7 @@ _ASKS = re.compile(r"-[bCDov]*[kKJ].*|--ask-.*|(?:--vault-id=)?.*@prompt")
 _LISTED = re.compile(r"^  hosts \(\d+\):\n((?:    .+\n)*)", re.MULTILINE)
 """What ``--list-hosts`` prints."""
 _WORDS = tuple(
-    re.compile(rf"^{begin} *(?P<said>.+(?:\n(?!\[).+)*)", re.MULTILINE)
+    re.compile(rf"^{begin} *(?P<said>.+(?:\n(?!\[)\S.*)*)", re.MULTILINE)
     # Before 2.19 long ones are broken into lines.
     for begin in (r"(?:\[ERROR\]:|ERROR!|ansible: error:)", r"\[WARNING\]:")
 )

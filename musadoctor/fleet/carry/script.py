@@ -9,6 +9,7 @@ is written to a disk of the host: the interpreter takes musadoctor from memory.
 import shlex
 from typing import Literal
 
+from musadoctor.fleet.answer import LONGEST_REPORT
 from musadoctor.fleet.carry.errand import Errand
 
 MARK = "musadoctor-fleet"
@@ -53,8 +54,9 @@ find_python() {{
   fail no-python ${{old:-none on PATH}}
 }}
 """
+# More is no report, and would only fill the memory of those who take it.
 _SEND = """\
-send() { gzip -1 | base64 | sed "s/^/$mark data /"; echo "$mark end"; }
+send() {{ head -c {most} | gzip -1 | base64 | sed "s/^/$mark data /"; echo "$mark end"; }}
 """
 _WATCHED = """\
 {{ {feed}work & child=$!
@@ -106,7 +108,7 @@ def script(
     lines.append(
         f"work() {{ {find}exec {start} {shlex.join(errand.arguments)} 2>&1 3<&- 4>&-; }}\n"
     )
-    lines += [_SEND, (_WATCHED if watched else _UNWATCHED).format(feed=feed)]
+    lines += [_SEND.format(most=LONGEST_REPORT + 1), (_WATCHED if watched else _UNWATCHED).format(feed=feed)]
     return "".join(lines)
 
 

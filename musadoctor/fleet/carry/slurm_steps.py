@@ -29,6 +29,9 @@ ROUNDS = 3
 """So often a node is tried that did not answer, where Slurm did not name it as lost."""
 MOST = 16 << 20
 """Bytes that a roll call may print."""
+_FILLER = "head -c 16384 /dev/zero | tr '\\0' '\\n'"
+"""Printed behind an answer. Slurm hands on whole lines, but cuts the last 4 KiB of a task where it
+likes, and puts pieces of other tasks in between: of empty lines nothing can be cut."""
 _LOST = re.compile(r"[Tt]ask launch for \S+ failed on node ([A-Za-z0-9._:-]{1,255}): (.*)")
 
 
@@ -70,13 +73,14 @@ def carry_in_steps(
     """
     end = time.monotonic() + CALL_SECONDS + errand.seconds
     left = tuple(nodes)
+    lost: dict[str, str] = {}
     unanswered: dict[str, Answer] = {}
     for _ in range(ROUNDS):
         limit = min(CALL_SECONDS, end - time.monotonic())
         if not left or limit <= 0:
             break
         present, called = _call(steps, left, limit, cancelled)
-        lost = _lost(called)
+        lost |= _lost(called)
         if called.status == "failed" and not (present or lost or unanswered):
             raise EngineError(
                 f"Slurm starts nothing in job {line(steps.job)}: {site.words(called)}"
@@ -140,9 +144,8 @@ def _ask(
                 arrived(answer)
         return True
 
-    # By a shell of its own: srun takes no command line but a program and its arguments.
     ran = runner.stream(
-        [*steps.command(nodes), "sh", "-c", from_stdin(text)],
+        [*steps.command(nodes), "sh", "-c", f"{from_stdin(text)}; {_FILLER}"],
         limit=limit,
         cancelled=cancelled,
         heard=heard,
