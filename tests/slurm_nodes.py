@@ -239,7 +239,7 @@ class SlurmNodes:
         self.on(node, "/usr/sbin/slurmd", "-N", node)
 
     def _await_free(self) -> None:
-        end = time.monotonic() + 60
+        end = time.monotonic() + 15
         # A node that is free may be told to be mixed until something else happens.
         free = {"idle", "mixed", "allocated"}
         while not free.issuperset(states := list(map(self.state, self.names))) or self.jobs():

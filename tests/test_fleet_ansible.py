@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import threading
@@ -155,13 +156,17 @@ def test_one_run_over_hosts_that_are_sick_in_every_way(fleet: Fleet, hosts: SshH
     assert reasons["h1"][1].endswith(f"Try: ansible h1 -i {inventory} -m raw -a true")
     assert reasons["h2"] == (
         REFUSED,
-        "its host key has changed; only where you know why, forget the old one: "
-        f"ssh-keygen -f {known} -R 10.77.0.2",
+        (
+            "its host key has changed; only where you know why, forget the old one: "
+            f"ssh-keygen -f {known} -R 10.77.0.2"
+        ),
     )
     assert reasons["h3"] == (
         REFUSED,
-        "its host key is not known here; compare it with the host's own, and accept it: "
-        f"ansible h3 -i {inventory} -m raw -a true",
+        (
+            "its host key is not known here; compare it with the host's own, and accept it: "
+            f"ansible h3 -i {inventory} -m raw -a true"
+        ),
     )
     assert reasons["h4"] == (UNREACHABLE, "connect to host 10.77.0.4 port 22: Connection refused")
     assert reasons["h5"][0] == UNREACHABLE
@@ -259,13 +264,18 @@ def test_a_host_that_is_slow_does_not_delay_what_the_others_tell(
 def test_a_link_that_is_cut_is_given_up_and_the_host_ends_by_itself(
     fleet: Fleet, hosts: SshHosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ansible, "CONNECT_SECONDS", 2)
+    monkeypatch.setattr(ansible, "CONNECT_SECONDS", 1)
     stub(hosts, HANGS, "h1")
-    thread = fleet.beside(JSON._replace(seconds=4), limit=("h1",))
+    stub(hosts, SAYS_REPORT, "h2")
+    thread = fleet.beside(JSON._replace(seconds=4), limit=("h1", "h2"))
     until(lambda: "sleep 1000" in hosts.running("h1"))
+    until(lambda: fleet.told)
     hosts.cut("h1")
     thread.join()
-    assert fleet.told == [Answer("h1", None, TIMED_OUT, "no answer in 8 s")]
+    assert fleet.told == [
+        Answer("h2", REPORT),
+        Answer("h1", None, TIMED_OUT, "Ansible told nothing more in 6 s"),
+    ]
     until(lambda: not works_on(hosts, "h1"))
 
 
@@ -345,7 +355,7 @@ def test_what_ansible_reads_is_ours_alone_and_gone_afterwards(
 
 
 def test_a_host_that_does_its_errand_leaves_no_clock_behind(here: Fleet, tmp_path: Path) -> None:
-    program(tmp_path / "bin", "sleep", f"echo $$ >>{tmp_path}/clocks; exec /bin/sleep \"$@\"")
+    program(tmp_path / "bin", "sleep", f'echo $$ >>{tmp_path}/clocks; exec /bin/sleep "$@"')
     until(lambda: len(here.carry(forks=3)) == 3)
     clocks = (tmp_path / "clocks").read_text().split()
     assert len(clocks) >= 3
@@ -366,10 +376,23 @@ def test_a_host_that_tells_no_end_is_damaged(here: Fleet, tmp_path: Path) -> Non
     )
 
 
+def test_a_host_whose_clock_stands_still_is_given_up_by_ansible(
+    here: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ansible, "CONNECT_SECONDS", 1)
+    lasts = f"echo $$ >>{tmp_path}/lasting; exec /bin/sleep 1000"
+    program(tmp_path / "bin", "sleep", lasts)
+    program(tmp_path / "bin", "musadoctor", lasts)
+    told = here.carry(JSON._replace(seconds=1), limit=("a",))
+    for process in (tmp_path / "lasting").read_text().split():
+        os.kill(int(process), signal.SIGKILL)
+    assert told == {"a": Answer("a", None, TIMED_OUT, "no answer in 3 s")}
+
+
 def test_hosts_that_are_known_are_not_looked_up_again(here: Fleet) -> None:
     few = here.engine.only(["a", "c"])
     assert few.hosts() == ("a", "c")
-    assert few.forks == 2
+    assert (few.name, few.forks) == ("ansible", 2)
     assert sorted(here.carry(limit=few.limit)) == ["a", "c"]
 
 
@@ -459,7 +482,7 @@ def test_hosts_that_ansible_told_nothing_of_are_silent_with_its_words(
     assert told["b"] == Answer("b", None, SILENT, "Ansible told nothing of it: exit code 1")
     here.told.clear()
     acts(here, tmp_path, f"{tells('a')}; echo '[WARNING]: odd' >&2; echo 'Killed' >&2")
-    assert here.carry()["c"].reason == "Ansible told nothing of it: odd"
+    assert here.carry()["c"].reason == "Ansible told nothing of it: odd Killed"
     here.told.clear()
     acts(here, tmp_path, f"{tells('a')}; echo 'Killed' >&2")
     assert here.carry()["c"].reason == "Ansible told nothing of it: Killed"
@@ -485,9 +508,7 @@ def test_an_ansible_that_hangs_is_given_up(
     acts(here, tmp_path, f"{tells('a')}; exec sleep 1000")
     told = here.carry(JSON._replace(seconds=1), limit=hosts)
     assert told["a"].kind == DAMAGED
-    assert told["b"] == Answer(
-        "b", None, TIMED_OUT, "Ansible told nothing of it; no answer in 1 s, killed"
-    )
+    assert told["b"] == Answer("b", None, TIMED_OUT, "Ansible told nothing more in 1 s")
 
 
 def test_an_inventory_that_hangs_is_given_up(

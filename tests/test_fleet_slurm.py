@@ -101,7 +101,7 @@ def fleet(slurm_nodes: SlurmNodes, monkeypatch: pytest.MonkeyPatch) -> Fleet:
 def test_every_node_reports_what_it_is(fleet: Fleet) -> None:
     fleet.nodes.record("n3", "s5000-4.3.5")
     assert Slurm().hosts() == ("n1", "n2", "n3", "n4")
-    told = fleet.carry()
+    told = fleet.carry(JSON._replace(arguments=("--json",)))
     reports = {node: json.loads(answer.report or "") for node, answer in told.items()}
     kinds = {node: report["vantage"]["kind"] for node, report in reports.items()}
     assert kinds.pop("n3") == "recording"

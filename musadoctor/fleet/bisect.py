@@ -3,7 +3,8 @@
 A group that holds a failing group is taken to fail too. So the shortest run of hosts, from the
 first on, that fails ends with a host that is needed for the failure; with that one held, the same
 is done with those before it, until what is held fails by itself: about twice the logarithm of the
-number of hosts for each host of the group. A failure that comes and goes is told as one.
+number of hosts for each host of the group. Where nothing fails any more all of them are tried once
+again, so that a failure that comes and goes is told as one.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,6 +14,8 @@ LEAST = 2
 """Hosts that can fail together."""
 LARGEST = 8
 """Hosts of a group beyond which a failure is none of a few hosts."""
+PATIENCE = 4
+"""Groups that pass, before all hosts are tried once again to see whether they still fail."""
 
 
 class Found(NamedTuple):
@@ -22,15 +25,22 @@ class Found(NamedTuple):
     """The smallest group that was seen to fail."""
     smallest: bool
     """Whether no smaller part of it fails, as far as failures repeat themselves."""
-    culprit: str
-    """The one host of a pair that also fails with a third one, where the other does not."""
+    third: str
+    """Of a pair: the host beside which each of the two was tried; ``""`` where there was none."""
+    elsewhere: tuple[str, ...]
+    """Those of the pair that fail beside the third as well."""
     tries: int
     note: str
     """Why it is not known to be the smallest; ``""`` where it is."""
 
+    @property
+    def culprit(self) -> str:
+        """The one host of a pair that also fails elsewhere, where the other does not."""
+        return self.elsewhere[0] if len(self.elsewhere) == 1 else ""
+
 
 class _EnoughError(Exception):
-    """No try is left."""
+    """There is nothing more to try; one clause that says why."""
 
 
 class _Tries:
@@ -42,8 +52,14 @@ class _Tries:
         self._hosts = tuple(hosts)
         self._fails = fails
         self._most = most
+        self._again = False
         self.outcomes: dict[frozenset[str], bool | None] = {frozenset(hosts): True}
         self.best = self._hosts
+
+    @property
+    def number(self) -> int:
+        """How many tries there were."""
+        return len(self.outcomes) - 1 + self._again
 
     def __call__(self, *group: str) -> bool:
         """Whether the group fails; one that cannot fail, or be tried, does not."""
@@ -51,20 +67,38 @@ class _Tries:
         if len(key) < LEAST:
             return False
         if key not in self.outcomes:
-            if len(self.outcomes) > self._most:
-                raise _EnoughError
+            if list(self.outcomes.values()).count(False) >= PATIENCE:
+                self.confirm()
             # In the order of the user's, so that the same group is always asked in the same way.
             asked = tuple(host for host in self._hosts if host in key)
-            self.outcomes[key] = self._fails(asked)
+            self.outcomes[key] = self._try(asked)
             if self.outcomes[key] and len(asked) < len(self.best):
                 self.best = asked
         return self.outcomes[key] is True
 
-    def found(self, note: str = "", culprit: str = "") -> Found:
+    def confirm(self) -> None:
+        """See whether all hosts still fail together, where nothing has failed since they did."""
+        if self.best == self._hosts and self.number and not self._again:
+            outcome = self._try(self._hosts)
+            self._again = True
+            if outcome is False:
+                raise _EnoughError(f"the failure did not come again in {self.number} tries")
+
+    def largest_passing(self) -> frozenset[str]:
+        """The most hosts that were seen to work together."""
+        passing = (group for group, fails in self.outcomes.items() if fails is False)
+        return max(passing, key=len, default=frozenset())
+
+    def _try(self, group: tuple[str, ...]) -> bool | None:
+        if self.number >= self._most:
+            raise _EnoughError(f"given up after {self._most} tries")
+        return self._fails(group)
+
+    def found(self, note: str, third: str = "", elsewhere: tuple[str, ...] = ()) -> Found:
         """What came of all tries."""
         if None in self.outcomes.values():
             note = note or "some groups could not be tried"
-        return Found(self.best, not note, culprit, len(self.outcomes) - 1, note)
+        return Found(self.best, not note, third, elsewhere, self.number, note)
 
 
 def smallest_failing(
@@ -88,12 +122,15 @@ def smallest_failing(
             end = _shortest(left, held, tries)
             held.append(left[end - 1])
             left = left[: end - 1]
+        tries.confirm()
         if not tries(*held):
-            return tries.found("the failure did not come again in a small group")
-        culprit = _culprit(tries.best, hosts, tries) if len(tries.best) == LEAST else ""
-        return tries.found(culprit=culprit)
-    except _EnoughError:
-        return tries.found(f"given up after {most} tries")
+            return tries.found(f"more than {LARGEST} hosts are needed for it, or it comes and goes")
+        third, elsewhere = "", ()
+        if len(tries.best) == LEAST:
+            third, elsewhere = _beside_a_third(tries.best, hosts, tries)
+        return tries.found("", third, elsewhere)
+    except _EnoughError as why:
+        return tries.found(str(why))
 
 
 def _shortest(hosts: Sequence[str], held: Sequence[str], tries: _Tries) -> int:
@@ -111,10 +148,12 @@ def _shortest(hosts: Sequence[str], held: Sequence[str], tries: _Tries) -> int:
     return fails
 
 
-def _culprit(pair: Sequence[str], hosts: Sequence[str], tries: _Tries) -> str:
-    """The host of a pair that fails with others too; ``""`` where it is between the two."""
-    third = next((host for host in hosts if host not in pair), None)
-    if third is None:
-        return ""
-    first, second = (tries(host, third) for host in pair)
-    return "" if first == second else pair[0] if first else pair[1]
+def _beside_a_third(
+    pair: Sequence[str], hosts: Sequence[str], tries: _Tries
+) -> tuple[str, tuple[str, ...]]:
+    """A third host, and who of the pair fails beside that one, too."""
+    working = tries.largest_passing()
+    others = sorted(set(hosts).difference(pair), key=lambda h: (h not in working, hosts.index(h)))
+    if not others:
+        return "", ()
+    return others[0], tuple(host for host in pair if tries(host, others[0]))

@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, cast
 
-from musadoctor.fleet.answer import Answer, line
+from musadoctor.fleet.answer import DAMAGED, Answer, line
 from musadoctor.fleet.bisect import LEAST, smallest_failing
-from musadoctor.fleet.carry.errand import GRACE_SECONDS, Engine, Errand
+from musadoctor.fleet.carry.errand import GRACE_SECONDS, Engine, EngineError, Errand
 from musadoctor.fleet.documents import report_of
-from musadoctor.fleet.summary import Cause, ForeignError, HostSummary, summarise
+from musadoctor.fleet.summary import Cause, ForeignError, summarise
 from musadoctor.fleet.together import Outcome, Together
+from musadoctor.report import JSON
 
 SECONDS = 300.0
 """Limit of one run: 90 s until the last rank has come, then the steps."""
@@ -27,8 +28,14 @@ CONCERNED = (
     "rank-stalls",
 )
 """The checks of severity error that judge the ranks together."""
-BAD_STEP = {"failed", "out of memory", "hung", "crashed"}
-_RANK = re.compile(r"rank (\d+)\b")
+LOST, FAILED = {"hung", "crashed"}, {"failed", "out of memory"}
+"""States of steps: of ranks that did not come back, and of those that did with an error."""
+DID_ITS_PART = "no report, exit code 0:"
+"""Of a rank other than 0."""
+PORTS_TRIED = 3
+_TAKEN = re.compile(r"EADDRINUSE|address already in use", re.IGNORECASE)
+_RANK = re.compile(r"\brank (\d{1,6})\b(?: \(?(?:musa|cuda|cpu)\b(?::\d+)?(?: of node \d+)?\)?)?")
+"""``rank 3 (musa:0 of node 3)``, and the other ways in which verify calls one."""
 
 
 class Plan(NamedTuple):
@@ -40,7 +47,8 @@ class Plan(NamedTuple):
     options: tuple[str, ...] = ()
     """More of ``musadoctor verify``: ``--python``, ``--device``."""
     address: str = ""
-    """Of the host of rank 0, where its name is not what the others reach it by."""
+    """By what the others reach the host of rank 0, where the engine does not know it: ``{}-ib``, in
+    which ``{}`` stands for a host's name. Without it, the address of the first host."""
     port: int = FIRST_PORT
     """Of the first run; each takes the next one, for a port stays taken for a while."""
     most: int = MOST_TRIES
@@ -51,7 +59,7 @@ class _Run(NamedTuple):
     outcome: Outcome
     causes: tuple[Cause, ...]
     suspects: tuple[str, ...]
-    """Hosts whose rank a step ended badly on."""
+    """Hosts that are named by what failed."""
     reason: str
 
 
@@ -71,6 +79,7 @@ def verify_together(
     """
     begun = time.monotonic()
     asked = tuple(hosts)
+    outcomes: dict[tuple[str, ...], _Run] = {}
     if len(asked) < LEAST:
         reason = f"collectives need {LEAST} hosts, and {len(asked)} passed"
         return Together(asked, "not run", (), None, reason, 0.0)
@@ -78,23 +87,49 @@ def verify_together(
 
     def run(group: tuple[str, ...]) -> _Run:
         nonlocal runs
-        if cancelled.is_set():
-            return _Run("not run", (), (), "interrupted")
-        runs += 1
-        told(f"collectives over {len(group)} of {len(asked)} hosts, run {runs}")
-        port = FIRST_PORT + (plan.port - FIRST_PORT + runs) % PORTS
-        return _run(engine, group, plan._replace(port=port), cancelled)
+        address = _address(engine, plan.address, group[0], first=group[0] == asked[0])
+        if address is None:
+            return _not_run(f"{plan.address} is the address of {asked[0]}, which is not among them")
+        made = _not_run("interrupted")
+        for _ in range(PORTS_TRIED):
+            if cancelled.is_set():
+                break
+            runs += 1
+            told(f"collectives over {len(group)} of {len(asked)} hosts, run {runs}")
+            port = FIRST_PORT + (plan.port - FIRST_PORT + runs) % PORTS
+            made = _run(engine, group, plan._replace(port=port, address=address), cancelled)
+            if not any(_TAKEN.search(cause.message) for cause in made.causes):
+                break
+        return made
 
     def fails(group: tuple[str, ...]) -> bool | None:
-        outcome = run(group).outcome
-        return None if outcome == "not run" else outcome == "failed"
+        try:
+            made = run(group)
+        except EngineError as error:
+            made = _not_run(str(error))
+        if made.outcome == "failed":
+            outcomes[group] = made
+        return None if made.outcome == "not run" else made.outcome == "failed"
 
-    first = run(asked)
+    first = told_of = run(asked)
     found = None
     if first.outcome == "failed":
         found = smallest_failing(asked, fails, most=plan.most, suspects=first.suspects)
+        # Of the fewest hosts, it is the most telling.
+        told_of = outcomes.get(found.group, first)
     seconds = time.monotonic() - begun
-    return Together(asked, first.outcome, first.causes, found, first.reason, seconds)
+    return Together(asked, first.outcome, told_of.causes, found, first.reason, seconds)
+
+
+def _address(engine: Engine, given: str, host: str, *, first: bool) -> str | None:
+    """By what the other hosts reach this one; ``None`` where only another's address was given."""
+    if not given:
+        return engine.address(host)
+    return given.replace("{}", host) if first or "{}" in given else None
+
+
+def _not_run(reason: str) -> _Run:
+    return _Run("not run", (), (), reason)
 
 
 def _run(engine: Engine, hosts: tuple[str, ...], plan: Plan, cancelled: threading.Event) -> _Run:
@@ -114,16 +149,24 @@ def _run(engine: Engine, hosts: tuple[str, ...], plan: Plan, cancelled: threadin
         plan.seconds + GRACE_SECONDS,
         plan.command,
         plan.zipapp,
-        _places(hosts, plan.address or engine.address(hosts[0]), plan.port),
+        _places(hosts, plan.address, plan.port),
     )
     chosen.carry(errand, arrived, cancelled)
-    # The others have nothing to report, and what became of them rank 0 tells.
-    answer = answers.get(hosts[0])
-    if answer is None:
-        return _Run("not run", (), (), f"{hosts[0]} did not answer")
-    if answer.report is None:
-        return _Run("not run", (), (), f"{hosts[0]}: {answer.kind}: {line(answer.reason)}")
-    return _judged(answer, hosts)
+    first, *others = (answers.get(host) for host in hosts)
+    if first is None:
+        return _not_run("interrupted" if cancelled.is_set() else f"{hosts[0]} did not answer")
+    made = _lost(first) if first.report is None else _judged(first, hosts)
+    # The others have nothing to report. Where one never began, that is no failure of all together.
+    strays = [one for one in others if one and one.report is None and not _did_its_part(one)]
+    return _lost(strays[0]) if strays and made.outcome == "failed" else made
+
+
+def _did_its_part(answer: Answer) -> bool:
+    return answer.kind == DAMAGED and answer.reason.startswith(DID_ITS_PART)
+
+
+def _lost(answer: Answer) -> _Run:
+    return _not_run(f"{answer.host}: {answer.kind}: {line(answer.reason)}")
 
 
 def _places(hosts: Sequence[str], address: str, port: int) -> Mapping[str, Mapping[str, str]]:
@@ -148,26 +191,49 @@ def _judged(answer: Answer, hosts: Sequence[str]) -> _Run:
         report = report_of(cast("str", answer.report))
         summary = summarise(report, host=answer.host, source=source, taken="")
     except ForeignError as error:
-        return _Run("not run", (), (), f"{answer.host}: {error}")
+        return _not_run(f"{answer.host}: {error}")
     if summary.verdict == "unknown":
-        return _Run("not run", summary.causes, (), _undecided(summary))
+        why = f"{answer.host} could not decide {', '.join(summary.undecided)}"
+        return _not_run(f"{why}{_reason(report)}")
+    causes = tuple(
+        cause._replace(message=line(_by_host(cause.message, hosts))) for cause in summary.causes
+    )
     outcome: Outcome = "failed" if summary.verdict == "broken" else "passed"
-    return _Run(outcome, summary.causes, _suspects(report, hosts), "")
+    return _Run(outcome, causes, _suspects(report, hosts), "")
 
 
-def _undecided(summary: HostSummary) -> str:
-    return f"{summary.host} could not decide {', '.join(summary.undecided)}"
+def _reason(report: Mapping[str, JSON]) -> str:
+    """Why the first of its checks could not decide."""
+    for result in cast("list[dict[str, JSON]]", report["results"]):
+        reason = result.get("reason")
+        if result["status"] == "unknown" and isinstance(reason, str):
+            return f": {line(reason)}"
+    return ""
 
 
-def _suspects(report: Mapping[str, object], hosts: Sequence[str]) -> tuple[str, ...]:
-    """The hosts whose ranks did not come back, as far as the report tells."""
+def _by_host(text: str, hosts: Sequence[str]) -> str:
+    """A message in which ranks are called by their hosts."""
+
+    def host(found: re.Match[str]) -> str:
+        rank = int(found[1])
+        return hosts[rank] if rank < len(hosts) else found[0]
+
+    return _RANK.sub(host, text)
+
+
+def _suspects(report: Mapping[str, JSON], hosts: Sequence[str]) -> tuple[str, ...]:
+    """Hosts whose ranks did not come back or did not come; else those on which a step failed."""
     facts = report.get("facts")
     steps = facts.get("rank_steps") if isinstance(facts, dict) else None
     items = steps.get("items") if isinstance(steps, dict) else None
-    found: dict[str, None] = {}
-    for item in cast("list[object]", items) if isinstance(items, list) else ():
-        if isinstance(item, dict) and cast("dict[str, object]", item).get("state") in BAD_STEP:
-            rank = _RANK.match(str(cast("dict[str, object]", item).get("device")))
-            if rank and int(rank[1]) < len(hosts):
-                found[hosts[int(rank[1])]] = None
-    return tuple(found)
+    lost: list[str] = []
+    failed: list[str] = []
+    for item in items if isinstance(items, list) else ():
+        if isinstance(item, dict) and item.get("state") in LOST:
+            lost += _RANK.findall(str(item.get("device")))
+        elif isinstance(item, dict) and item.get("state") in FAILED:
+            failed += _RANK.findall(str(item.get("device")))
+            # Those for which this one waited, or that it found unable.
+            lost += _RANK.findall(str(item.get("message")))
+    ranks = {int(rank) for rank in lost or failed}
+    return tuple(host for rank, host in enumerate(hosts) if rank in ranks)

@@ -44,11 +44,17 @@ def blame(found: Found) -> str:
     nodes = fold(found.group)
     if not found.smallest:
         return f"the smallest group seen to fail is {nodes}: {found.note}"
-    if found.culprit:
-        return f"{found.culprit}, with every other host that was tried beside it"
     if len(found.group) > LEAST:
         return f"{nodes} together, and no smaller group of them"
-    return f"{nodes} together{', and neither with another host' if found.tries else ''}"
+    if not found.third:
+        return f"{nodes} together"
+    if found.culprit:
+        (other,) = (host for host in found.group if host != found.culprit)
+        return f"{found.culprit} with {other} and with {found.third}, which work together"
+    if found.elsewhere:
+        shared = "look at what all hosts share"
+        return f"{nodes} together, and each of them with {found.third} as well: {shared}"
+    return f"{nodes} together; each of them works with {found.third}"
 
 
 def document(together: Together | None) -> JSON:
@@ -67,6 +73,8 @@ def document(together: Together | None) -> JSON:
             "hosts": list(found.group),
             "smallest": found.smallest,
             "culprit": found.culprit or None,
+            "third": found.third or None,
+            "elsewhere": list(found.elsewhere),
             "tries": found.tries,
             "note": found.note,
         },

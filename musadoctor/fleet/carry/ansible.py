@@ -18,6 +18,7 @@ import shlex
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +35,7 @@ FORKS = 32
 """Hosts that are asked at one time; each is a process of Ansible's."""
 START_SECONDS = 60
 """What Ansible may take to start and to read an inventory, which may be a program."""
+TICK = 0.1
 SETTINGS = {
     # Ansible refuses to work in others.
     "LC_ALL": "C.UTF-8",
@@ -102,32 +104,7 @@ class Ansible(NamedTuple):
             EngineError: Ansible is not there, would ask for a password, or finds no host; or one
                 of the names is none that a report could bear.
         """
-        if self.limit is not None:
-            return self.limit
-        said = bytearray()
-
-        def heard(piece: bytes) -> bool:
-            said.extend(piece)
-            return True
-
-        command = [*_command(self), "--list-hosts"]
-        never = threading.Event()
-        ran = runner.stream(
-            command, limit=START_SECONDS, cancelled=never, heard=heard, changes=SETTINGS
-        )
-        found = _LISTED.search(said.decode("utf-8", "replace"))
-        if ran.status != "ok" or found is None:
-            raise EngineError(f"Ansible lists no hosts: {_words(ran)}")
-        hosts = tuple(sorted((text.strip() for text in found[1].splitlines()), key=natural))
-        if not hosts:
-            raise EngineError(f"Ansible finds no host for {quoted(self.pattern)}: {_words(ran)}")
-        for host in hosts:
-            if not HOST.fullmatch(host):
-                raise EngineError(
-                    f"{quoted(host)} is no name of a host; what it is reached by has its place in "
-                    "ansible_host"
-                )
-        return hosts
+        return _listed(self, threading.Event())
 
     def only(self, hosts: Sequence[str]) -> "Ansible":
         """The same for some of the hosts, all at once."""
@@ -142,7 +119,7 @@ class Ansible(NamedTuple):
                 self.only([host]),
                 Path(folder),
                 task,
-                limit=START_SECONDS,
+                patience=0,
                 cancelled=threading.Event(),
                 told=lambda told: said.append(told.message),
             )
@@ -154,7 +131,12 @@ class Ansible(NamedTuple):
         Raises:
             EngineError: Ansible is not there, or ended before it had asked anybody; with its words.
         """
-        hosts = self.hosts()
+        try:
+            hosts = _listed(self, cancelled)
+        except EngineError:
+            if cancelled.is_set():
+                return
+            raise
         left = dict.fromkeys(hosts)
         nonce = secrets.token_hex(8)
         seconds = math.ceil(errand.seconds)
@@ -177,7 +159,7 @@ class Ansible(NamedTuple):
                 self,
                 Path(folder),
                 [f"--task-timeout={limit}", *task],
-                limit=START_SECONDS + limit * math.ceil(len(hosts) / self.forks),
+                patience=limit,
                 cancelled=cancelled,
                 told=told,
             )
@@ -187,9 +169,40 @@ class Ansible(NamedTuple):
             raise EngineError(f"Ansible asked nobody: {_words(ran)}")
         for host in left:
             if ran.status == "timed out":
-                arrived(Answer(host, None, TIMED_OUT, f"Ansible told nothing of it; {ran.note}"))
+                arrived(Answer(host, None, TIMED_OUT, f"Ansible told nothing more in {limit} s"))
             else:
                 arrived(Answer(host, None, SILENT, f"Ansible told nothing of it: {_words(ran)}"))
+
+
+def _listed(engine: Ansible, cancelled: threading.Event) -> Sequence[str]:
+    if engine.limit is not None:
+        return engine.limit
+    said = bytearray()
+
+    def heard(piece: bytes) -> bool:
+        said.extend(piece)
+        return True
+
+    ran = runner.stream(
+        [*_command(engine), "--list-hosts"],
+        limit=START_SECONDS,
+        cancelled=cancelled,
+        heard=heard,
+        changes=SETTINGS,
+    )
+    found = _LISTED.search(said.decode("utf-8", "replace"))
+    if ran.status != "ok" or found is None:
+        raise EngineError(f"Ansible lists no hosts: {_words(ran)}")
+    hosts = tuple(sorted((text.strip() for text in found[1].splitlines()), key=natural))
+    if not hosts:
+        raise EngineError(f"Ansible finds no host for {quoted(engine.pattern)}: {_words(ran)}")
+    for host in hosts:
+        if not HOST.fullmatch(host):
+            raise EngineError(
+                f"{quoted(host)} is no name of a host; what it is reached by has its place in "
+                "ansible_host"
+            )
+    return hosts
 
 
 def _command(engine: Ansible) -> list[str]:
@@ -216,11 +229,15 @@ def _run(
     folder: Path,
     task: Sequence[str],
     *,
-    limit: float,
+    patience: float,
     cancelled: threading.Event,
     told: Callable[[Told], None],
 ) -> Ran:
-    """One task on the hosts; ``folder`` is for what Ansible reads and for what it keeps."""
+    """One task on the hosts; ``folder`` is for what Ansible reads and for what it keeps.
+
+    Ansible is ended where it tells nothing in ``patience`` seconds: a task on a host whose link is
+    lost can outlast its limit by hours, for it tidies up there.
+    """
     plugins = folder / "plugins"
     plugins.mkdir()
     (plugins / f"{PLUGIN}.py").write_text(SOURCE)
@@ -228,17 +245,36 @@ def _run(
     if engine.limit is not None:  # there may be too many for one argument
         (folder / "hosts").write_text("".join(f"{host}\n" for host in engine.limit))
         limited = [f"--limit=@{folder}/hosts"]
-    return runner.stream(
-        [*_command(engine), f"--forks={engine.forks}", *limited, *task],
-        limit=limit,
-        cancelled=cancelled,
-        heard=listener(told),
-        changes={
-            **SETTINGS,
-            "ANSIBLE_CALLBACK_PLUGINS": str(plugins),
-            "ANSIBLE_LOCAL_TEMP": str(folder / "local"),
-        },
-    )
+    over, stop = threading.Event(), threading.Event()
+    end = time.monotonic() + START_SECONDS + patience
+
+    def heard(one: Told) -> None:
+        nonlocal end
+        end = time.monotonic() + CONNECT_SECONDS + patience
+        told(one)
+
+    def watch() -> None:
+        while not over.wait(TICK):
+            if cancelled.is_set() or time.monotonic() > end:
+                stop.set()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        return runner.stream(
+            [*_command(engine), f"--forks={engine.forks}", *limited, *task],
+            limit=math.inf,
+            cancelled=stop,
+            heard=listener(heard),
+            changes={
+                **SETTINGS,
+                "ANSIBLE_CALLBACK_PLUGINS": str(plugins),
+                "ANSIBLE_LOCAL_TEMP": str(folder / "local"),
+            },
+        )
+    finally:
+        over.set()
+        watcher.join()
 
 
 def _task(module: str, **values: str) -> list[str]:

@@ -108,7 +108,10 @@ def script(
     lines.append(
         f"work() {{ {find}exec {start} {shlex.join(errand.arguments)} 2>&1 3<&- 4>&-; }}\n"
     )
-    lines += [_SEND.format(most=LONGEST_REPORT + 1), (_WATCHED if watched else _UNWATCHED).format(feed=feed)]
+    lines += [
+        _SEND.format(most=LONGEST_REPORT + 1),
+        (_WATCHED if watched else _UNWATCHED).format(feed=feed),
+    ]
     return "".join(lines)
 
 
