@@ -237,9 +237,12 @@ class SlurmNodes:
 
     def _start_slurmd(self, node: str) -> None:
         self.on(node, "/usr/sbin/slurmd", "-N", node)
+        # What it is told before it listens, it is told again minutes later only.
+        listens = "until (: </dev/tcp/127.0.0.1/6818) 2>/dev/null; do sleep 0.01; done"
+        self.on(node, "bash", "-c", listens)
 
     def _await_free(self) -> None:
-        end = time.monotonic() + 15
+        end = time.monotonic() + 60
         # A node that is free may be told to be mixed until something else happens.
         free = {"idle", "mixed", "allocated"}
         while not free.issuperset(states := list(map(self.state, self.names))) or self.jobs():

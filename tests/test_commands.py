@@ -242,7 +242,8 @@ EXPECTED = {
     "musadoctor/cli/__init__.py": {"importlib.import_module", "os.open"},
     "musadoctor/cli/triage.py": {"os.open"},
     # The terminal's width, the signals that end a run, and the list of operators that is asked for.
-    "musadoctor/cli/verifying.py": {"shutil", "signal"},
+    "musadoctor/cli/verifying.py": {"shutil"},
+    "musadoctor/cli/interruptible.py": {"signal"},
     "musadoctor/cli/verify.py": {"require_ops.read_text"},
     "musadoctor/verify/record.py": {"open()"},
     "musadoctor/recording.py": {"open()"},
@@ -255,6 +256,20 @@ EXPECTED = {
         *("importlib.import_module", "os.open", "os.path.isdir", "os.scandir"),
     },
     "musadoctor/cli/fleet_diff.py": {"os.path.exists"},
+    "musadoctor/fleet/groups.py": {"?.open"},
+    # What answers are kept in, and the single file, which is made of our own installation.
+    "musadoctor/fleet/keep.py": {"gzip.open", "path.open"},
+    "musadoctor/cli/fleet_zipapp.py": {"part.unlink", "part.write_bytes"},
+    "musadoctor/fleet/carry/bring.py": {"open()", "path.is_file", "path.read_bytes", "root.rglob"},
+    # Where the programs of the engines are, and the files that they are handed.
+    "musadoctor/cli/fleet_run.py": {"shutil"},
+    "musadoctor/fleet/carry/ssh.py": {"shutil"},
+    "musadoctor/fleet/carry/mpi.py": {"shutil"},
+    "musadoctor/fleet/carry/slurm_site.py": {"shutil"},
+    "musadoctor/fleet/carry/kubernetes.py": {"file.write_text", "shutil", "tempfile"},
+    "musadoctor/fleet/carry/ansible.py": {
+        *("?.write_text", "carried.write_bytes", "plugins.mkdir", "shutil", "tempfile"),
+    },
     "musadoctor/fleet/workers.py": {"multiprocessing", "signal"},
     "musadoctor/requirements/toml_text.py": {"importlib.import_module"},
     # Of their own making: a shell's command, and what a resolver says.

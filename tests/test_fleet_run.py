@@ -46,6 +46,9 @@ class Told(NamedTuple):
     def only(self, hosts: Sequence[str]) -> Engine:
         return self._replace(answers=tuple(a for a in self.answers if a.host in hosts))
 
+    def address(self, host: str) -> str:
+        return host
+
     def carry(self, errand: Errand, arrived: Arrived, cancelled: threading.Event) -> None:
         if not self.answers:
             raise EngineError("nobody is there")

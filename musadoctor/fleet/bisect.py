@@ -86,8 +86,8 @@ class _Tries:
 
     def largest_passing(self) -> frozenset[str]:
         """The most hosts that were seen to work together."""
-        passing = (group for group, fails in self.outcomes.items() if fails is False)
-        return max(passing, key=len, default=frozenset())
+        passing = [group for group, fails in self.outcomes.items() if fails is False]
+        return max([frozenset[str](), *passing], key=len)
 
     def _try(self, group: tuple[str, ...]) -> bool | None:
         if self.number >= self._most:
@@ -125,10 +125,7 @@ def smallest_failing(
         tries.confirm()
         if not tries(*held):
             return tries.found(f"more than {LARGEST} hosts are needed for it, or it comes and goes")
-        third, elsewhere = "", ()
-        if len(tries.best) == LEAST:
-            third, elsewhere = _beside_a_third(tries.best, hosts, tries)
-        return tries.found("", third, elsewhere)
+        return tries.found("", *_beside_a_third(tries.best, hosts, tries))
     except _EnoughError as why:
         return tries.found(str(why))
 
@@ -151,9 +148,9 @@ def _shortest(hosts: Sequence[str], held: Sequence[str], tries: _Tries) -> int:
 def _beside_a_third(
     pair: Sequence[str], hosts: Sequence[str], tries: _Tries
 ) -> tuple[str, tuple[str, ...]]:
-    """A third host, and who of the pair fails beside that one, too."""
+    """A third host, and who of the pair fails beside that one, too; of larger groups nothing."""
     working = tries.largest_passing()
     others = sorted(set(hosts).difference(pair), key=lambda h: (h not in working, hosts.index(h)))
-    if not others:
+    if len(pair) > LEAST or not others:
         return "", ()
     return others[0], tuple(host for host in pair if tries(host, others[0]))

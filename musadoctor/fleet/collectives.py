@@ -85,22 +85,17 @@ def verify_together(
         return Together(asked, "not run", (), None, reason, 0.0)
     runs = 0
 
-    def run(group: tuple[str, ...]) -> _Run:
+    def port(group: tuple[str, ...]) -> int:
         nonlocal runs
+        runs += 1
+        told(f"collectives over {len(group)} of {len(asked)} hosts, run {runs}")
+        return FIRST_PORT + (plan.port - FIRST_PORT + runs) % PORTS
+
+    def run(group: tuple[str, ...]) -> _Run:
         address = _address(engine, plan.address, group[0], first=group[0] == asked[0])
         if address is None:
             return _not_run(f"{plan.address} is the address of {asked[0]}, which is not among them")
-        made = _not_run("interrupted")
-        for _ in range(PORTS_TRIED):
-            if cancelled.is_set():
-                break
-            runs += 1
-            told(f"collectives over {len(group)} of {len(asked)} hosts, run {runs}")
-            port = FIRST_PORT + (plan.port - FIRST_PORT + runs) % PORTS
-            made = _run(engine, group, plan._replace(port=port, address=address), cancelled)
-            if not any(_TAKEN.search(cause.message) for cause in made.causes):
-                break
-        return made
+        return _on_free_port(engine, group, plan._replace(address=address), port, cancelled)
 
     def fails(group: tuple[str, ...]) -> bool | None:
         try:
@@ -130,6 +125,24 @@ def _address(engine: Engine, given: str, host: str, *, first: bool) -> str | Non
 
 def _not_run(reason: str) -> _Run:
     return _Run("not run", (), (), reason)
+
+
+def _on_free_port(
+    engine: Engine,
+    hosts: tuple[str, ...],
+    plan: Plan,
+    port: Callable[[tuple[str, ...]], int],
+    cancelled: threading.Event,
+) -> _Run:
+    """A run over these hosts; again where something else had the port on the host of rank 0."""
+    made = _not_run("interrupted")
+    for _ in range(PORTS_TRIED):
+        if cancelled.is_set():
+            break
+        made = _run(engine, hosts, plan._replace(port=port(hosts)), cancelled)
+        if not any(_TAKEN.search(cause.message) for cause in made.causes):
+            break
+    return made
 
 
 def _run(engine: Engine, hosts: tuple[str, ...], plan: Plan, cancelled: threading.Event) -> _Run:

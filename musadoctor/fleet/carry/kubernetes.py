@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import yaml
 
@@ -136,7 +136,8 @@ class Kubernetes(NamedTuple):
             EngineError: see :meth:`carry`.
         """
         hosts = self.nodes or ()
-        return yaml.safe_dump(self._manifest(errand, "dryrun", hosts), sort_keys=False)
+        made = self._manifest(errand, "dryrun", hosts)
+        return cast("str", cast("Any", yaml).safe_dump(made, sort_keys=False))
 
     def _manifest(self, errand: Errand, nonce: str, hosts: Sequence[str]) -> dict[str, JSON]:
         if errand.zipapp is not None:
