@@ -5,6 +5,7 @@ of its own, its slurmd, and ``/run/node/own``: the programs that the test gives 
 of whatever is started from :attr:`SlurmNodes.path`.
 """
 
+import json
 import os
 import shlex
 import sys
@@ -13,8 +14,8 @@ from pathlib import Path
 from subprocess import PIPE
 
 from engine_lab import PATH, Lab
+from recorded import whole
 
-HOSTS = Path(__file__).parent / "hosts"
 START = """\
 folder=$1; shift
 own=$(readlink /proc/self/ns/net)
@@ -70,6 +71,7 @@ SlurmdPidFile={folder}/%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/%n.log
 MpiDefault=none
+MessageTimeout=4
 GresTypes=gpu
 {more}
 NodeName=n[1-4] NodeAddr=10.77.0.10[1-4] CPUs=2 RealMemory=1000 Gres=gpu:s5000:8
@@ -170,9 +172,9 @@ class SlurmNodes:
 
     def record(self, node: str, case: str) -> None:
         """Let musadoctor find there what it found on a recorded host."""
-        recording = shlex.quote(str(HOSTS / case / "recording.json"))
-        musadoctor = f'{shlex.quote(sys.executable)} -m musadoctor --recording {recording} "$@"'
-        self.program(node, "musadoctor", f"exec {musadoctor}")
+        recording = self.folder / node / f"{case}.json"
+        recording.write_text(json.dumps(whole(case)), encoding="utf-8")
+        self.program(node, "musadoctor", _RECORDED.format(python=sys.executable, file=recording))
 
     def remove(self, node: str, program: str) -> None:
         """Take a program off its PATH that the test gave it."""
@@ -254,6 +256,15 @@ class SlurmNodes:
             time.sleep(0.05)
 
 
+# To a recording a limit says nothing; `fleet` is for this very host.
+_RECORDED = """\
+[ "$1" = fleet ] && exec {python} -m musadoctor "$@"
+for word; do
+  shift
+  case $limit$word in --timeout) limit=1 ;; 1*) limit= ;; *) set -- "$@" "$word" ;; esac
+done
+exec {python} -m musadoctor --recording {file} "$@"
+"""
 _ALL = ("--mount", "--net", "--uts", "--pid")
 
 

@@ -28,7 +28,7 @@ LOGIN_SHELLS = ("dash", "bash", "mksh", "zsh", "tcsh")
 REPORT = '{\n"verdict": "healthy"\n}'
 SAYS_REPORT = f"printf '%s\\n' '{REPORT}'"
 NEEDED = (
-    *("gzip", "base64", "sed", "tr", "head", "dd", "uname", "cat", "sleep", "env", "printf"),
+    *("gzip", "base64", "sed", "tr", "head", "dd", "uname", "cat", "sleep", "env"),
     *("true", "touch"),
 )
 LAB_PATH = "/usr/bin:/bin"
@@ -344,7 +344,7 @@ def test_no_variable_of_the_host_disturbs_it(any_host: Host) -> None:
     ("called", "shown"),
     [
         ("gpu017.cluster", "gpu017.cluster"),
-        ("../a&b/$(touch x)\\1", "..abtouchx1"),
+        ("../a&b/$(touch x)\\z", "..abtouchxz"),
         ("\u00e9t\u00e9-1", "t-1"),
         ("n" * 300, "n" * 255),
     ],

@@ -100,7 +100,7 @@ def fleet(slurm_nodes: SlurmNodes, monkeypatch: pytest.MonkeyPatch) -> Fleet:
 
 def test_every_node_reports_what_it_is(fleet: Fleet) -> None:
     fleet.nodes.record("n3", "s5000-4.3.5")
-    assert Slurm().hosts() == ("n1", "n2", "n3", "n4")
+    assert (Slurm().name, Slurm().hosts()) == ("slurm", ("n1", "n2", "n3", "n4"))
     told = fleet.carry(JSON._replace(arguments=("--json",)))
     reports = {node: json.loads(answer.report or "") for node, answer in told.items()}
     kinds = {node: report["vantage"]["kind"] for node, report in reports.items()}
@@ -200,11 +200,11 @@ def test_a_slurmd_that_is_dead_does_not_stop_the_others(fleet: Fleet) -> None:
 def test_where_slurm_is_slow_to_name_the_lost_node_it_is_not_waited_for(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slurm_steps, "CALL_SECONDS", 2.0)
+    monkeypatch.setattr(slurm_steps, "CALL_SECONDS", 1.0)
     fleet.stub()
     fleet.nodes.cut("n4")
     told = fleet.carry(JSON._replace(seconds=30))
-    reason = "nothing that Slurm was to start on it began in 2 s"
+    reason = "nothing that Slurm was to start on it began in 1 s"
     assert reasons(told) == {"n4": (UNREACHABLE, reason)}
     assert len(told) == 4
 
@@ -259,14 +259,16 @@ def test_a_task_that_is_killed_is_tried_again_and_then_told_of(fleet: Fleet) -> 
     fleet.stub("echo try >>/run/node/own/tries; kill -9 0", "n4")
     told = fleet.carry()
     assert told["n4"].kind == DAMAGED
-    assert told["n4"].reason.startswith("it ended without an answer: ")
+    assert told["n4"].reason.startswith("it ended without an answer")
     assert len(told) == 4
     assert fleet.nodes.on("n4", "cat", "/run/node/own/tries").split() == ["try"] * 3
 
 
 def test_nodes_of_which_others_have_all_are_told_with_who_has_them(fleet: Fleet) -> None:
     fleet.stub()
-    fleet.nodes.slurm("sbatch", "-w", "n[2-3]", "--exclusive", "--wrap", "sleep 1000")
+    fleet.nodes.slurm(
+        "sbatch", "--output=/dev/null", "-w", "n[2-3]", "--exclusive", "--wrap", "sleep 1000"
+    )
     until(lambda: "sleep 1000" in fleet.nodes.running("n2"))
     job = fleet.nodes.slurm("squeue", "-h", "-o", "%A").strip()
     told = fleet.carry()
@@ -279,7 +281,7 @@ def test_where_all_are_busy_an_allocation_is_not_waited_for(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(slurm, "FREE_SECONDS", 2)
-    fleet.nodes.slurm("sbatch", "-N4", "--exclusive", "--wrap", "sleep 1000")
+    fleet.nodes.slurm("sbatch", "--output=/dev/null", "-N4", "--exclusive", "--wrap", "sleep 1000")
     until(lambda: "sleep 1000" in fleet.nodes.running("n1"))
     told = fleet.carry()
     assert {answer.kind for answer in told.values()} == {NOT_PLACED}
@@ -357,7 +359,7 @@ def test_an_interruption_ends_everything_everywhere(fleet: Fleet, *, bring: bool
 
 
 def test_an_interruption_ends_the_wait_for_nodes(fleet: Fleet) -> None:
-    fleet.nodes.slurm("sbatch", "-N4", "--exclusive", "--wrap", "sleep 1000")
+    fleet.nodes.slurm("sbatch", "--output=/dev/null", "-N4", "--exclusive", "--wrap", "sleep 1000")
     until(lambda: "sleep 1000" in fleet.nodes.running("n1"))
     thread = fleet.beside()
     until(lambda: len(fleet.nodes.jobs()) == 2)
@@ -477,6 +479,56 @@ def test_a_job_that_cannot_be_made_out_is_told(
     with pytest.raises(EngineError) as raised:
         Slurm(job="7").hosts()
     assert str(raised.value) == sentence
+
+
+GIVES_JOB = """\
+case "$*" in
+  *--steps*) echo "7.0|theirs"; echo "7.1|$(cat "${0%/*}/name")" ;;
+  *) echo "7|g[1-2]" ;;
+esac
+"""
+RUNS_HERE = """\
+for last; do :; done
+case $last in *dd*) SLURMD_NODENAME=g3 exec sh -c "$last" ;; esac
+SLURMD_NODENAME=g1 sh -c "$last"
+echo "srun: error: no more pens" >&2
+exit 1
+"""
+
+
+def test_a_node_is_told_as_itself_or_not_at_all(
+    commands: Callable[[str, str], None],
+) -> None:
+    commands("sinfo", "echo 'gpu*|g1|idle|none'; echo 'gpu*|g2|idle|none'")
+    commands("squeue", GIVES_JOB)
+    commands("srun", RUNS_HERE)
+    commands("musadoctor", SAYS_REPORT)
+    told: list[Answer] = []
+    Slurm().carry(JSON, told.append, threading.Event())
+    assert told == [
+        Answer(
+            "g2", None, UNREACHABLE, "nothing that Slurm was to start on it began: no more pens"
+        ),
+        Answer("g1", None, DAMAGED, "it ended without an answer"),
+    ]
+
+
+def test_steps_that_outlive_srun_are_ended_and_no_others(
+    commands: Callable[[str, str], None], tmp_path: Path
+) -> None:
+    commands("squeue", GIVES_JOB)
+    name = (
+        f'for word; do case $word in --job-name=*) echo "${{word#*=}}" >{tmp_path}/name; esac; done'
+    )
+    commands("srun", f"{name}; {HANGS}")
+    commands("scancel", f'echo "$*" >{tmp_path}/ended')
+    cancelled = threading.Event()
+    carrying = threading.Thread(target=Slurm(job="7").carry, args=(JSON, print, cancelled))
+    carrying.start()
+    until((tmp_path / "name").exists)
+    cancelled.set()
+    carrying.join()
+    assert (tmp_path / "ended").read_text() == "--quiet 7.1\n"
 
 
 def test_why_a_node_is_not_given_is_said_as_far_as_slurm_says_it(

@@ -97,7 +97,7 @@ def test_what_is_unknown_or_damaged_is_not_compared(fact: str) -> None:
 
 
 def test_the_tool_tells_of_a_driver_that_sys_does_not_show() -> None:
-    absent = {"absent": "no /sys/module/mtgpu"}
+    absent: JSON = {"absent": "no /sys/module/mtgpu"}
     told = traits({**HEALTHY, "kernel_driver": absent})
     assert told["kernel driver"] == traits({"gmi": HEALTHY["gmi"]})["kernel driver"] != NONE
     assert traits({"gmi": absent, "kernel_driver": absent})["kernel driver"] == NONE

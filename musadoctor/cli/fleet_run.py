@@ -397,13 +397,14 @@ def _engine(via: Via, chosen: Chosen) -> "Engine":
         from musadoctor.fleet.carry.slurm import Slurm  # noqa: PLC0415
         from musadoctor.live import Live  # noqa: PLC0415
 
-        job = Live(0.0).env("SLURM_JOB_ID")
+        job, allocated = map(Live(0.0).env, ("SLURM_JOB_ID", "SLURM_JOB_NODELIST"))
         return Slurm(
             chosen.nodelist,
             chosen.partition,
             chosen.gres,
             chosen.options,
             job if isinstance(job, str) and job else None,
+            allocated if isinstance(allocated, str) else None,
         )
     if via is Via.mpi:
         from musadoctor.fleet.carry.mpi import Mpi  # noqa: PLC0415

@@ -15,7 +15,9 @@ LEAST = 2
 LARGEST = 8
 """Hosts of a group beyond which a failure is none of a few hosts."""
 PATIENCE = 4
-"""Groups that pass, before all hosts are tried once again to see whether they still fail."""
+"""Groups that pass, before all hosts are tried once again to see whether they still fail; and that
+could not be tried, before no more are.
+"""
 
 
 class Found(NamedTuple):
@@ -67,7 +69,10 @@ class _Tries:
         if len(key) < LEAST:
             return False
         if key not in self.outcomes:
-            if list(self.outcomes.values()).count(False) >= PATIENCE:
+            known = list(self.outcomes.values())
+            if known.count(None) >= PATIENCE:
+                raise _EnoughError(f"{PATIENCE} groups could not be tried")
+            if known.count(False) >= PATIENCE:
                 self.confirm()
             # In the order of the user's, so that the same group is always asked in the same way.
             asked = tuple(host for host in self._hosts if host in key)
@@ -83,11 +88,6 @@ class _Tries:
             self._again = True
             if outcome is False:
                 raise _EnoughError(f"the failure did not come again in {self.number} tries")
-
-    def largest_passing(self) -> frozenset[str]:
-        """The most hosts that were seen to work together."""
-        passing = [group for group, fails in self.outcomes.items() if fails is False]
-        return max([frozenset[str](), *passing], key=len)
 
     def _try(self, group: tuple[str, ...]) -> bool | None:
         if self.number >= self._most:
@@ -149,8 +149,7 @@ def _beside_a_third(
     pair: Sequence[str], hosts: Sequence[str], tries: _Tries
 ) -> tuple[str, tuple[str, ...]]:
     """A third host, and who of the pair fails beside that one, too; of larger groups nothing."""
-    working = tries.largest_passing()
-    others = sorted(set(hosts).difference(pair), key=lambda h: (h not in working, hosts.index(h)))
-    if len(pair) > LEAST or not others:
+    third = next((host for host in hosts if host not in pair), "")
+    if len(pair) > LEAST or not third:
         return "", ()
-    return others[0], tuple(host for host in pair if tries(host, others[0]))
+    return third, tuple(host for host in pair if tries(host, third))

@@ -34,7 +34,10 @@ DID_ITS_PART = "no report, exit code 0:"
 """Of a rank other than 0."""
 PORTS_TRIED = 3
 _TAKEN = re.compile(r"EADDRINUSE|address already in use", re.IGNORECASE)
-_RANK = re.compile(r"\brank (\d{1,6})\b(?: \(?(?:musa|cuda|cpu)\b(?::\d+)?(?: of node \d+)?\)?)?")
+_RANK = re.compile(
+    r"\brank (\d{1,6})\b(?: \(?(?:musa|cuda|cpu)\b(?::\d+)?(?: of node \d+)?\)?)?"
+    r"(?: of \d+(?= did not come))?"
+)
 """``rank 3 (musa:0 of node 3)``, and the other ways in which verify calls one."""
 
 
@@ -79,7 +82,7 @@ def verify_together(
     """
     begun = time.monotonic()
     asked = tuple(hosts)
-    outcomes: dict[tuple[str, ...], _Run] = {}
+    failures: dict[tuple[str, ...], _Run] = {}
     if len(asked) < LEAST:
         reason = f"collectives need {LEAST} hosts, and {len(asked)} passed"
         return Together(asked, "not run", (), None, reason, 0.0)
@@ -103,7 +106,7 @@ def verify_together(
         except EngineError as error:
             made = _not_run(str(error))
         if made.outcome == "failed":
-            outcomes[group] = made
+            failures[group] = made
         return None if made.outcome == "not run" else made.outcome == "failed"
 
     first = told_of = run(asked)
@@ -111,7 +114,7 @@ def verify_together(
     if first.outcome == "failed":
         found = smallest_failing(asked, fails, most=plan.most, suspects=first.suspects)
         # Of the fewest hosts, it is the most telling.
-        told_of = outcomes.get(found.group, first)
+        told_of = failures.get(found.group, first)
     seconds = time.monotonic() - begun
     return Together(asked, first.outcome, told_of.causes, found, first.reason, seconds)
 
@@ -216,12 +219,11 @@ def _judged(answer: Answer, hosts: Sequence[str]) -> _Run:
 
 
 def _reason(report: Mapping[str, JSON]) -> str:
-    """Why the first of its checks could not decide."""
-    for result in cast("list[dict[str, JSON]]", report["results"]):
-        reason = result.get("reason")
-        if result["status"] == "unknown" and isinstance(reason, str):
-            return f": {line(reason)}"
-    return ""
+    """Why the first of its checks could not decide; ``""`` where none says so."""
+    results = cast("list[dict[str, JSON]]", report["results"])
+    unknown = (result.get("reason") for result in results if result["status"] == "unknown")
+    reason = next(unknown, None)
+    return f": {line(reason)}" if isinstance(reason, str) else ""
 
 
 def _by_host(text: str, hosts: Sequence[str]) -> str:
@@ -239,14 +241,19 @@ def _suspects(report: Mapping[str, JSON], hosts: Sequence[str]) -> tuple[str, ..
     facts = report.get("facts")
     steps = facts.get("rank_steps") if isinstance(facts, dict) else None
     items = steps.get("items") if isinstance(steps, dict) else None
-    lost: list[str] = []
-    failed: list[str] = []
+    lost: set[str] = set()
+    failed: set[str] = set()
     for item in items if isinstance(items, list) else ():
         if isinstance(item, dict) and item.get("state") in LOST:
-            lost += _RANK.findall(str(item.get("device")))
+            lost |= _named(item.get("device"), hosts)
         elif isinstance(item, dict) and item.get("state") in FAILED:
-            failed += _RANK.findall(str(item.get("device")))
+            failed |= _named(item.get("device"), hosts)
             # Those for which this one waited, or that it found unable.
-            lost += _RANK.findall(str(item.get("message")))
-    ranks = {int(rank) for rank in lost or failed}
-    return tuple(host for rank, host in enumerate(hosts) if rank in ranks)
+            lost |= _named(item.get("message"), hosts)
+    return tuple(host for host in hosts if host in (lost or failed))
+
+
+def _named(text: JSON, hosts: Sequence[str]) -> set[str]:
+    """The hosts whose ranks a text names."""
+    ranks = map(int, _RANK.findall(text)) if isinstance(text, str) else ()
+    return {hosts[rank] for rank in ranks if rank < len(hosts)}

@@ -33,7 +33,7 @@ unset GZIP zip name mark tool self python old one probe child watch
 set +eux
 self=$0
 name={name}
-name=$(printf %.255s "$name" | LC_ALL=C tr -cd 'A-Za-z0-9._:-')
+name=$(echo "$name" | LC_ALL=C tr -cd 'A-Za-z0-9._:-' | head -c 255)
 mark="{mark} {nonce} ${{name:-unnamed}}"
 fail() {{ echo "$mark failed $*" >&4; exit 0; }}
 for tool in gzip base64 sed tr head; do
@@ -58,10 +58,11 @@ find_python() {{
 _SEND = """\
 send() {{ head -c {most} | gzip -1 | base64 | sed "s/^/$mark data /"; echo "$mark end"; }}
 """
+# By -9, for a shell that catches signals itself may miss one just before it reads.
 _WATCHED = """\
 {{ {feed}work & child=$!
   {{ while IFS= read -r _; do :; done <&3; kill $child; }} >/dev/null 2>&1 4>&- & watch=$!
-  wait $child; echo "exit code $?"; kill $watch 2>/dev/null
+  wait $child; echo "exit code $?"; kill -9 $watch 2>/dev/null
 }} | send
 """
 _UNWATCHED = """\

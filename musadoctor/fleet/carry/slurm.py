@@ -103,7 +103,8 @@ class Slurm(NamedTuple):
             where = f"Slurm's partition {line(partition)}"
             raise EngineError(f"not in {where}: {line(fold(missing))}; see: sinfo --Node")
         unusable = {name: nodes[name].unusable(in_job=False) for name in wanted}
-        return _Place(unusable, partition, tuple(name for name in nodes if unusable.get(name, "x")))
+        usable = {name for name, why in unusable.items() if not why}
+        return _Place(unusable, partition, tuple(name for name in nodes if name not in usable))
 
     def _place_in_job(self, job: str, cancelled: threading.Event) -> "_Place":
         if self.partition is not None:

@@ -165,7 +165,7 @@ def _absent(node: str, ran: Ran, limit: float) -> Answer:
     elif ran.status == "timed out":
         reason = f"nothing that Slurm was to start on it began in {limit:.3g} s"
     else:
-        reason = f"nothing that Slurm was to start on it began: {site.words(ran)}"
+        reason = f"nothing that Slurm was to start on it began{_words(ran)}"
     return Answer(node, None, UNREACHABLE, line(reason))
 
 
@@ -174,4 +174,8 @@ def _silent(node: str, ran: Ran, limit: float) -> Answer:
         return Answer(node, None, UNREACHABLE, line(f"Slurm lost it: {lost[node]}"))
     if ran.status == "timed out":
         return Answer(node, None, TIMED_OUT, f"no answer in {limit:.3g} s")
-    return Answer(node, None, DAMAGED, line(f"it ended without an answer: {site.words(ran)}"))
+    return Answer(node, None, DAMAGED, line(f"it ended without an answer{_words(ran)}"))
+
+
+def _words(ran: Ran) -> str:
+    return f": {words}" if (words := site.words(ran)) else ""

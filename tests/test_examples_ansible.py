@@ -1,0 +1,233 @@
+"""The play that rolls out host by host: real ansible-playbook, on this machine and over ssh."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from recorded import recorded
+from ssh_hosts import SshHosts
+
+from musadoctor.doctor import Options, examine
+from musadoctor.fleet.carry.bring import zipapp
+from musadoctor.render import json as json_renderer
+from musadoctor.report import exit_code
+
+FOLDER = Path(__file__).parent.parent / "examples" / "ansible"
+PROGRAMS = str(Path(sys.executable).parent)
+
+
+class Rollout:
+    """An inventory, and what came of a rollout."""
+
+    def __init__(self, folder: Path, home: Path) -> None:
+        self.folder = folder
+        self.home = home
+        self.hosts: dict[str, dict[str, Any]] = {}
+        self.said = ""
+        tasks = [
+            {
+                "name": "Touch the host",
+                "ansible.builtin.command": {
+                    "argv": ["mkdir", f"{folder}/{{{{ inventory_hostname }}}}"]
+                },
+                "delegate_to": "localhost",
+                "connection": "local",
+                "become": False,
+            }
+        ]
+        (folder / "tasks.yml").write_text(yaml.safe_dump(tasks))
+
+    def host(self, name: str, case: str, **variables: Any) -> None:
+        """A host on which musadoctor says what it says of a recorded one."""
+        report = examine(recorded(case), Options(plugins=False, recording=case))
+        code = exit_code(report, fail_on="error", strict=False)
+        self.host_that_says(name, json_renderer.render(report), code, **variables)
+
+    def host_that_says(self, name: str, text: str, code: int, **variables: Any) -> None:
+        """A host on which musadoctor says this."""
+        said = self.folder / f"{name}.json"
+        said.write_text(text)
+        stub = self.folder / f"musadoctor-{name}"
+        stub.write_text(f'#!/bin/sh\necho "$@" >{said}.asked\ncat {said}\nexit {code}\n')
+        stub.chmod(0o755)
+        usual = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+        self.hosts[name] = {**usual, "musadoctor_command": [str(stub)], **variables}
+
+    def run(self, *arguments: str) -> int:
+        """The play's exit code."""
+        inventory = self.folder / "hosts.yml"
+        inventory.write_text(yaml.safe_dump({"all": {"hosts": self.hosts}}))
+        settings = {
+            "ANSIBLE_HOME": str(self.home),
+            "ANSIBLE_SSH_CONTROL_PATH_DIR": f"{self.home}/cp",
+            "ANSIBLE_LOCALHOST_WARNING": "0",
+            "LC_ALL": "C.UTF-8",
+        }
+        done = subprocess.run(
+            [
+                *("ansible-playbook", str(FOLDER / "rollout.yml"), "-i", str(inventory)),
+                *("-e", f"rollout_tasks={self.folder}/tasks.yml", *arguments),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, **settings},
+            timeout=120,
+        )
+        self.said = done.stdout + done.stderr
+        return done.returncode
+
+    @property
+    def touched(self) -> set[str]:
+        return {path.name for path in self.folder.iterdir() if path.is_dir()}
+
+    @property
+    def message(self) -> str:
+        """Why the play stopped."""
+        found = re.search(r'"msg": ("(?:[^"\\]|\\.)*")', self.said)
+        assert found, self.said
+        text: str = json.loads(found[1])
+        return text
+
+
+@pytest.fixture
+def rollout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rollout]:
+    monkeypatch.setenv("PATH", f"{PROGRAMS}:{os.environ['PATH']}")
+    with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as home:
+        yield Rollout(tmp_path, Path(home))
+
+
+def report(**keys: Any) -> str:
+    return json.dumps({"verdict": "broken", "causes": [], "results": [], **keys})
+
+
+def result(id: str, **keys: Any) -> Mapping[str, Any]:
+    return {"id": id, "status": "failed", "findings": [], "reason": "", **keys}
+
+
+def test_healthy_hosts_let_the_next_batch_go(rollout: Rollout) -> None:
+    for name in ("a", "b", "c", "d"):
+        rollout.host(name, "s5000-4.3.5")
+    assert rollout.run() == 0, rollout.said
+    assert rollout.touched == {"a", "b", "c", "d"}
+    assert (rollout.folder / "a.json.asked").read_text() == "--json --timeout 60\n"
+
+
+def test_a_sick_canary_stops_with_its_verdict_its_causes_and_the_first_fix(
+    rollout: Rollout,
+) -> None:
+    rollout.host("a", "driver-blacklisted")
+    rollout.host("b", "s5000-4.3.5")
+    assert rollout.run() != 0
+    assert rollout.touched == {"a"}
+    assert rollout.message.startswith("a is broken. driver-module-blacklisted: /lib/modules/")
+    assert ". First: " in rollout.message
+
+
+def test_every_host_of_a_batch_is_asked_and_the_next_is_not_touched(rollout: Rollout) -> None:
+    for name in ("a", "b", "d"):
+        rollout.host(name, "s5000-4.3.5")
+    rollout.host("c", "no-torch")
+    assert rollout.run("-e", '{"rollout_serial": [1, 2, 1]}') != 0
+    assert rollout.touched == {"a", "b", "c"}
+    assert rollout.message.startswith("c is broken. ")
+
+
+def test_a_host_that_was_not_cleared_is_no_canary(rollout: Rollout) -> None:
+    rollout.host("a", "gmi-hangs")
+    rollout.host("b", "s5000-4.3.5")
+    assert rollout.run() != 0
+    assert rollout.touched == {"a"}
+    assert rollout.message.startswith("a is unknown. ")
+
+
+def test_a_canary_that_cannot_be_reached_stops(rollout: Rollout) -> None:
+    rollout.host(
+        "a", "s5000-4.3.5", ansible_connection="ssh", ansible_host="127.0.0.1", ansible_port=1
+    )
+    rollout.host("b", "s5000-4.3.5")
+    (rollout.folder / "tasks.yml").write_text("- ansible.builtin.ping:\n")
+    assert rollout.run() != 0
+    assert "UNREACHABLE" in rollout.said
+    assert not (rollout.folder / "b.json.asked").exists()
+
+
+def test_a_host_of_a_batch_that_cannot_be_reached_stops_the_next(rollout: Rollout) -> None:
+    for name in ("a", "c", "d", "e"):
+        rollout.host(name, "s5000-4.3.5")
+    rollout.host(
+        "b", "s5000-4.3.5", ansible_connection="ssh", ansible_host="127.0.0.1", ansible_port=1
+    )
+    assert rollout.run("-e", '{"rollout_serial": [1, 2]}') != 0
+    assert rollout.touched == {"a", "b", "c"}
+    assert "d is not touched, for these hosts were lost before it: b, c" in rollout.said
+
+
+def test_a_canary_without_musadoctor_stops(rollout: Rollout) -> None:
+    rollout.host("a", "s5000-4.3.5", musadoctor_command=["/nowhere/musadoctor"])
+    rollout.host("b", "s5000-4.3.5")
+    assert rollout.run() != 0
+    assert rollout.touched == {"a"}
+    assert rollout.message.startswith("a is not examined by /nowhere/musadoctor: ")
+
+
+def test_what_a_host_says_is_no_template(rollout: Rollout) -> None:
+    fix = {"text": "{{ lookup('pipe', 'touch " + str(rollout.folder) + "/hit') }}", "commands": []}
+    said = result("evil", findings=[{"message": "{{ 6 * 7 }}", "fix": fix}])
+    rollout.host_that_says("a", report(causes=["evil"], results=[said]), 1)
+    assert rollout.run() != 0
+    assert rollout.message == f"a is broken. evil: {{{{ 6 * 7 }}}}. First: {fix['text']}"
+    assert not (rollout.folder / "hit").exists()
+
+
+def test_the_first_fix_is_that_of_the_first_cause_that_has_one(rollout: Rollout) -> None:
+    fix = {"text": "Load it", "commands": ["modprobe mtgpu", "reboot"]}
+    results = [
+        result("first", findings=[{"message": "one", "fix": None}]),
+        result("second", findings=[{"message": "two", "fix": fix}]),
+        result("other", findings=[{"message": "three", "fix": None}]),
+    ]
+    rollout.host_that_says("a", report(causes=["first", "second"], results=results), 1)
+    assert rollout.run() != 0
+    assert rollout.message == (
+        "a is broken. first: one; second: two. First: Load it: modprobe mtgpu; reboot"
+    )
+
+
+def test_musadoctor_in_one_file_is_brought_and_taken_away(rollout: Rollout, tmp_path: Path) -> None:
+    brought = tmp_path / "musadoctor.pyz"
+    brought.write_bytes(zipapp())
+    rollout.host("a", "s5000-4.3.5", ansible_remote_tmp=f"{tmp_path}.remote")
+    assert rollout.run("-e", f"musadoctor_zipapp={brought}") != 0  # this machine has no card
+    assert re.match(r"a is (broken|unknown)\. [a-z-]+: ", rollout.message)
+    assert not (rollout.folder / "a.json.asked").exists()
+    assert not list(Path(f"{tmp_path}.remote").rglob("*.pyz"))
+
+
+def test_over_ssh_the_second_host_is_not_touched_by_a_sick_or_an_unreachable_first(
+    rollout: Rollout, ssh_hosts: SshHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{ssh_hosts.path}:{PROGRAMS}")
+    for name in ("h1", "h2", "h3"):
+        rollout.host(name, "s5000-4.3.5", ansible_connection="ssh")
+    assert rollout.run() == 0, rollout.said
+    assert rollout.touched == {"h1", "h2", "h3"}
+    rollout.host("h1", "driver-blacklisted", ansible_connection="ssh")
+    for name in rollout.touched:
+        (rollout.folder / name).rmdir()
+    assert rollout.run() != 0
+    assert rollout.touched == {"h1"}
+    assert rollout.message.startswith("h1 is broken. driver-module-blacklisted: ")
+    (rollout.folder / "h1").rmdir()
+    ssh_hosts.kill_sshd("h1")
+    assert rollout.run() != 0
+    assert "UNREACHABLE" in rollout.said
+    assert rollout.touched <= {"h1"}
