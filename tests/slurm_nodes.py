@@ -244,16 +244,25 @@ class SlurmNodes:
         self.on(node, "bash", "-c", listens)
 
     def _await_free(self) -> None:
-        end = time.monotonic() + 60
+        begun = time.monotonic()
         # A node that is free may be told to be mixed until something else happens.
         free = {"idle", "mixed", "allocated"}
         while not free.issuperset(states := list(map(self.state, self.names))) or self.jobs():
-            assert time.monotonic() < end, (self.jobs(), list(map(self.reason, self.names)))
+            waited = time.monotonic() - begun
+            assert waited < 60, (states, self.jobs(), list(map(self.reason, self.names)))
             self.slurm("scancel", "--user=root")
             for node, state in zip(self.names, states, strict=True):
                 if state.startswith(("down", "drain")):
                     self.slurm("scontrol", "update", f"NodeName={node}", "State=RESUME")
+                elif state.startswith("comp") and waited > 2:
+                    # A job that was ended while the node was away: Slurm asks again in minutes.
+                    self._forget_jobs(node)
             time.sleep(0.05)
+
+    def _forget_jobs(self, node: str) -> None:
+        self.slurm("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=mended")
+        self.slurm("scontrol", "update", f"NodeName={node}", "State=RESUME")
+        self.slurm("srun", "--immediate=30", f"--nodelist={node}", "true")
 
 
 # To a recording a limit says nothing; `fleet` is for this very host.

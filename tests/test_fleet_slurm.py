@@ -323,6 +323,12 @@ def test_in_an_allocation_a_node_that_is_lost_does_not_stop_the_others(fleet: Fl
     assert len(told) == 3
 
 
+def test_where_all_are_lost_there_is_nothing_to_ask(fleet: Fleet) -> None:
+    for node in fleet.nodes.names:
+        fleet.nodes.drain(node, "maintenance")
+    assert {answer.kind for answer in fleet.carry().values()} == {NOT_PLACED}
+
+
 def test_an_interruption_ends_the_step_and_leaves_the_allocation(fleet: Fleet) -> None:
     job = fleet.allocate("-N4")
     fleet.stub()
@@ -344,8 +350,9 @@ def test_an_interruption_ends_the_step_and_leaves_the_allocation(fleet: Fleet) -
 
 @pytest.mark.parametrize("bring", [False, True])
 def test_an_interruption_ends_everything_everywhere(fleet: Fleet, *, bring: bool) -> None:
+    fleet.stub()
     for node in ("n1", "n2"):
-        fleet.nodes.hang(node, "mthreads-gmi")
+        fleet.nodes.hang(node, "python3" if bring else "musadoctor")
     thread = fleet.beside(errand=JSON._replace(zipapp=zipapp() if bring else None))
     until(lambda: all("sleep 1000" in fleet.nodes.running(node) for node in ("n1", "n2")))
     until(lambda: len(fleet.told) == 2)

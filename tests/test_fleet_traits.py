@@ -11,6 +11,7 @@ from musadoctor.fleet.tellers import installed_gib
 from musadoctor.fleet.traits import LONGEST_VALUE, NONE, TRAITS, traits, with_none
 from musadoctor.probes import PROBES, further
 from musadoctor.render import json as json_renderer
+from musadoctor.report import JSON
 
 
 def facts(case: str) -> dict[str, Any]:
