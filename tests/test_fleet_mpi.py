@@ -1,32 +1,73 @@
-"""Errands by mpirun: Open MPI's for real, with real sshd; MPICH's command line by a stand-in."""
+"""Errands by mpirun: of the real Open MPI and the real MPICH, over real sshd."""
 
 import json
 import shlex
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from ssh_hosts import SshHosts
 
-from musadoctor.fleet.answer import NOT_PLACED, TIMED_OUT, Answer
+from musadoctor.fleet.answer import (
+    DAMAGED,
+    NO_MUSADOCTOR,
+    NOT_PLACED,
+    REFUSED,
+    TIMED_OUT,
+    UNREACHABLE,
+    Answer,
+)
 from musadoctor.fleet.carry.bring import zipapp
 from musadoctor.fleet.carry.errand import EngineError, Errand
 from musadoctor.fleet.carry.mpi import Mpi
 
 REPORT = '{\n"verdict": "healthy"\n}'
-ERRAND = Errand(("--json", "--timeout", "30"), 50)
-Carry = Callable[..., dict[str, Answer]]
+SAYS_REPORT = f"printf '%s\\n' '{REPORT}'"
+JSON = Errand(("--json", "--timeout", "30"), 50)
+HANGS = "exec sleep 1000"
 
 
-def carried(
-    engine: Mpi, errand: Errand = ERRAND, cancelled: threading.Event | None = None
-) -> dict[str, Answer]:
-    told: list[Answer] = []
-    engine.carry(errand, told.append, cancelled or threading.Event())
-    by_host = {answer.host: answer for answer in told}
-    assert len(by_host) == len(told)
-    return by_host
+class Fleet:
+    """An mpirun, and what came of it."""
+
+    def __init__(self, hosts: SshHosts, kind: str) -> None:
+        self.hosts = hosts
+        self.kind = kind
+        self.told: list[Answer] = []
+        self.cancelled = threading.Event()
+        self.heard: Callable[[], None] = lambda: None
+
+    def carry(
+        self, *names: str, errand: Errand = JSON, options: Sequence[str] = (), fanout: int = 8
+    ) -> dict[str, Answer]:
+        """All that was told, each host once."""
+
+        def arrived(answer: Answer) -> None:
+            self.told.append(answer)
+            self.heard()
+
+        Mpi(names, tuple(options), fanout).carry(errand, arrived, self.cancelled)
+        by_host = {answer.host: answer for answer in self.told}
+        assert len(by_host) == len(self.told)
+        return by_host
+
+    def stub(self, script: str = SAYS_REPORT, *hosts: str) -> None:
+        """Let musadoctor on these hosts, or on all, be this."""
+        for host in hosts or self.hosts.names:
+            self.hosts.program(host, "musadoctor", script)
+
+    def idle(self, host: str) -> bool:
+        """Whether nothing of ours runs there."""
+        return all(line.startswith("sshd:") for line in self.hosts.running(host))
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 40
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
 def program(folder: Path, script: str, name: str = "mpirun") -> None:
@@ -35,63 +76,145 @@ def program(folder: Path, script: str, name: str = "mpirun") -> None:
     file.chmod(0o755)
 
 
+def fleet_of(kind: str, hosts: SshHosts, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
+    """``mpirun`` on PATH is the one of the lab."""
+    words = hosts.lab.command([])
+    # Without a process in between: what ends it, ends the command.
+    inside = [word for word in words if word != "--pid" and not word.startswith("--wd=")]
+    if kind == "open mpi":
+        ssh = ("--mca", "plm_rsh_agent", f"ssh -F {hosts.config}")
+        command = shlex.join([*inside, "mpirun.openmpi", "--allow-run-as-root", *ssh])
+    else:
+        if hosts.lab.run("which", "mpiexec.hydra").returncode:
+            pytest.skip("MPICH is not among the engines")
+        program(folder, f'exec /usr/bin/ssh -F {hosts.config} "$@"', "lab-ssh")
+        ours = ("-launcher-exec", str(folder / "lab-ssh"), "-localhost", "10.77.0.254", "-genvnone")
+        command = shlex.join([*inside, "mpiexec.hydra", *ours])
+    program(folder, f'PATH=/usr/sbin:/usr/bin exec {command} "$@"')
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    return Fleet(hosts, kind)
+
+
+@pytest.fixture(params=["open mpi", "mpich"])
+def fleet(
+    request: pytest.FixtureRequest,
+    ssh_hosts: SshHosts,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Fleet:
+    return fleet_of(request.param, ssh_hosts, tmp_path, monkeypatch)
+
+
 @pytest.fixture
-def open_mpi(ssh_hosts: SshHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SshHosts:
-    """``mpirun`` on PATH is Open MPI's, in the lab."""
-    inside = [word for word in ssh_hosts.lab.command([]) if not word.startswith("--wd=")]
-    agent = ("--allow-run-as-root", "--mca", "plm_rsh_agent", f"ssh -F {ssh_hosts.config}")
-    command = shlex.join([*inside, "mpirun.openmpi", *agent])
-    program(tmp_path, f'PATH=/usr/sbin:/usr/bin exec {command} "$@"')
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    for host in ssh_hosts.names:
-        ssh_hosts.program(host, "musadoctor", f"printf '%s\\n' {shlex.quote(REPORT)}")
-    return ssh_hosts
+def open_mpi(ssh_hosts: SshHosts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
+    return fleet_of("open mpi", ssh_hosts, tmp_path, monkeypatch)
 
 
-def test_one_mpirun_asks_all_hosts(open_mpi: SshHosts) -> None:
-    hosts = open_mpi.names[:3]
-    told = carried(Mpi(hosts))
-    assert {host: told[host].report for host in hosts} == dict.fromkeys(hosts, REPORT)
+def test_every_host_reports_what_it_is(fleet: Fleet) -> None:
+    told = fleet.carry("h1", "h5", "h6")
+    reports = {host: json.loads(answer.report or "") for host, answer in told.items()}
+    drivers = {host: report["facts"]["gmi"]["driver"] for host, report in reports.items()}
+    assert drivers == {"h1": "3.3.5-server", "h5": "3.1.0-server", "h6": "3.3.5-server"}
 
 
-def test_a_host_that_is_down_takes_no_other_with_it(open_mpi: SshHosts) -> None:
-    open_mpi.refuse("h2")
-    told = carried(Mpi(("h1", "h2", "h3")))
-    assert told["h1"].report == told["h3"].report == REPORT
-    assert told["h2"].kind == NOT_PLACED
-    assert told["h2"].reason.startswith("mpirun: ")
-    assert "Permission denied" in told["h2"].reason
+def test_a_rank_has_all_processors_of_its_host(fleet: Fleet) -> None:
+    allowed = "$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status)"
+    fleet.stub(f'printf \'{{\\n"processors": "%s"\\n}}\\n\' "{allowed}"', "h1")
+    text = fleet.hosts.on("h1", "sh", "-c", f"echo {allowed}")
+    assert json.loads(fleet.carry("h1")["h1"].report or "")["processors"] == text.strip()
 
 
-def test_musadoctor_is_brought_to_all_ranks(open_mpi: SshHosts) -> None:
-    told = carried(Mpi(("h1", "h2")), ERRAND._replace(zipapp=zipapp()))
-    for host in ("h1", "h2"):
-        assert json.loads(told[host].report or "")["schema_version"] == "1"
+def test_more_hosts_than_programs_are_asked_in_turn(fleet: Fleet) -> None:
+    fleet.stub()
+    assert len(fleet.carry(*fleet.hosts.names, fanout=3)) == 8
 
 
-def test_an_interrupt_leaves_nothing_on_the_hosts(open_mpi: SshHosts) -> None:
-    open_mpi.program("h2", "musadoctor", "exec sleep 1000")
-    cancelled, told = threading.Event(), list[Answer]()
-    engine = Mpi(("h1", "h2"))
+def test_a_host_that_is_lost_takes_no_other_with_it(fleet: Fleet) -> None:
+    fleet.stub()
+    fleet.hosts.remove("h2", "musadoctor")
+    fleet.hosts.kill_sshd("h3")
+    fleet.hosts.refuse("h4")
+    fleet.hosts.change_host_key("h5")
+    # It takes connections, and says nothing.
+    fleet.hosts.on("h6", "pkill", "-STOP", "-x", "sshd")
+    told = fleet.carry(*fleet.hosts.names, errand=JSON._replace(seconds=-4))
+    assert {answer.report for answer in told.values()} == {REPORT, None}
+    kinds = {host: answer.kind for host, answer in told.items() if answer.report is None}
+    assert kinds == {
+        "h2": NO_MUSADOCTOR,
+        "h3": UNREACHABLE,
+        "h4": REFUSED,
+        "h5": REFUSED,
+        "h6": TIMED_OUT,
+    }
+    assert told["h3"].reason == "connect to host 10.77.0.3 port 22: Connection refused"
+    assert told["h4"].reason.endswith("Try: ssh h4 true")
 
-    def arrived(answer: Answer) -> None:
-        told.append(answer)
-        cancelled.set()
 
-    engine.carry(ERRAND, arrived, cancelled)
-    assert [answer.host for answer in told] == ["h1"]
-    for _ in range(400):
-        if not open_mpi.running("h2"):
-            break
-        threading.Event().wait(0.05)
-    assert open_mpi.running("h2") == []
-
-
-def test_a_rank_that_hangs_is_given_up(open_mpi: SshHosts) -> None:
-    open_mpi.program("h1", "musadoctor", "exec sleep 1000")
-    told = carried(Mpi(("h1", "h2")), ERRAND._replace(seconds=-6))
-    assert told["h1"].kind == TIMED_OUT
+def test_a_host_that_hangs_is_given_up_and_nothing_is_left_on_it(fleet: Fleet) -> None:
+    fleet.stub()
+    fleet.stub(HANGS, "h1")
+    told = fleet.carry("h1", "h2", errand=JSON._replace(seconds=-6))
+    assert told["h1"] == Answer("h1", None, TIMED_OUT, "no answer in 4 s")
     assert told["h2"].report == REPORT
+    until(lambda: fleet.idle("h1"))
+
+
+def test_an_interrupt_leaves_nothing_on_the_hosts(fleet: Fleet) -> None:
+    fleet.stub()
+    fleet.stub(HANGS, "h2")
+
+    def heard() -> None:
+        until(lambda: "sleep 1000" in fleet.hosts.running("h2"))
+        fleet.cancelled.set()
+
+    fleet.heard = heard
+    assert list(fleet.carry("h2", "h1")) == ["h1"]
+    until(lambda: fleet.idle("h2"))
+
+
+def test_each_host_gets_its_own_variables(fleet: Fleet) -> None:
+    fleet.stub('printf \'{\\n"rank": "%s"\\n}\\n\' "$RANK"')
+    variables = {"h1": {"RANK": "0"}, "h2": {"RANK": "1"}}
+    told = fleet.carry("h1", "h2", "h3", errand=JSON._replace(variables=variables))
+    ranks = {host: json.loads(answer.report or "")["rank"] for host, answer in told.items()}
+    assert ranks == {"h1": "0", "h2": "1", "h3": ""}
+
+
+def test_a_name_is_taken_as_it_is(fleet: Fleet) -> None:
+    name = "h1.nowhere.invalid"
+    answer = fleet.carry(name, errand=JSON._replace(seconds=-6))[name]
+    assert answer.kind == UNREACHABLE
+    assert answer.reason.startswith(f"its name is not known here: {name}: ")
+
+
+def test_musadoctor_is_brought_along_by_open_mpi(open_mpi: Fleet) -> None:
+    for host in ("h1", "h2"):
+        open_mpi.hosts.remove(host, "musadoctor")
+    open_mpi.hosts.fill("h1")
+    told = open_mpi.carry("h1", "h2", errand=JSON._replace(zipapp=zipapp()))
+    drivers = [json.loads(one.report or "")["facts"]["gmi"]["driver"] for one in told.values()]
+    assert drivers == ["3.3.5-server"] * 2
+
+
+def test_a_host_without_open_mpi_says_what_mpirun_says_first(open_mpi: Fleet) -> None:
+    open_mpi.hosts.program("h1", "orted", "echo not here >&2; exit 127")
+    assert open_mpi.carry("h1")["h1"] == Answer("h1", None, NOT_PLACED, "mpirun: not here")
+    open_mpi.told.clear()
+    open_mpi.hosts.program("h1", "orted", "exit 127")
+    answer = open_mpi.carry("h1")["h1"]
+    assert answer.reason == (
+        "mpirun: ORTE was unable to reliably start one or more daemons. This usually is caused by:"
+    )
+
+
+def test_options_reach_mpirun(open_mpi: Fleet) -> None:
+    answer = open_mpi.carry("h1", options=("--no-such-option",))["h1"]
+    assert answer.kind == NOT_PLACED
+    assert "--no-such-option" in answer.reason
+
+
+# Without hosts: an mpirun that says what one of them would make it say.
 
 
 @pytest.fixture
@@ -101,105 +224,73 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-MPICH = """\
-[ "$1" = --version ] && { echo "HYDRA build details:"; exit 0; }
-echo "$@" >>"${0%/*}/asked"
-while [ "$1" != sh ]; do shift; done
-"""
+VERSION = '[ "$1" = --version ] && { echo "HYDRA build details:"; exit 0; }\n'
 
 
-def test_mpich_is_told_in_its_own_words(stand_in: Path) -> None:
-    musadoctor = stand_in / "musadoctor"
-    musadoctor.write_text(f"#!/bin/sh\nprintf '%s\\n' {shlex.quote(REPORT)}\n")
-    musadoctor.chmod(0o755)
-    program(stand_in, f'{MPICH}exec "$@"')
-    own = Path("/proc/sys/kernel/hostname").read_text().strip().partition(".")[0]
-    told = carried(Mpi((f"{own}.site.example",), ("-genvall",)))
-    assert told[f"{own}.site.example"].report == REPORT
-    asked = (stand_in / "asked").read_text()
-    assert asked.startswith(f"-hosts {own}.site.example -ppn 1 -n 1 -s all -genvall sh -c ")
+def asked(folder: Path, script: str, errand: Errand = JSON) -> Answer:
+    program(folder, VERSION + script)
+    told: list[Answer] = []
+    Mpi(("n1",)).carry(errand, told.append, threading.Event())
+    (answer,) = told
+    return answer
 
 
-def test_an_answer_of_nobody_that_was_asked_is_not_taken_for_one(stand_in: Path) -> None:
-    program(stand_in, f'{MPICH}"$@"')
-    program(stand_in, "echo stranger", "uname")
-    told = carried(Mpi(("n1", "n2")), ERRAND._replace(command=("echo", REPORT)))
-    assert sorted(told) == ["n1", "n2"]
-    asked = (stand_in / "asked").read_text().splitlines()
-    assert len(asked) == 3, "all at once, then one by one: who answers alone is known"
+def test_what_mpirun_does_not_do_as_root_is_said_with_what_to_type(stand_in: Path) -> None:
+    text = "-" * 70 + "\\nmpirun has detected an attempt to run as root.\\n\\nmore\\n"
+    assert asked(stand_in, f"printf -- '{text}' >&2; exit 1").reason == (
+        "mpirun runs nothing as root unless it is told to: add -- --allow-run-as-root"
+    )
 
 
-def test_of_two_hosts_with_one_short_name_none_is_guessed(stand_in: Path) -> None:
-    program(stand_in, MPICH + '[ -e "${0%/*}/all" ] || { touch "${0%/*}/all"; "$@"; }; exit 0')
-    program(stand_in, "echo n1", "uname")
-    told = carried(Mpi(("n1.a", "n1.b")), ERRAND._replace(command=("echo", REPORT)))
-    assert {answer.reason for answer in told.values()} == {"the rank has ended without an answer"}
+def test_where_in_its_source_it_gave_up_is_no_reason_unless_there_is_no_other(
+    stand_in: Path,
+) -> None:
+    trace = "[mpiexec@n0] main (ui/mpich/mpiexec.c:325): process manager error"
+    answer = asked(stand_in, f"printf '{trace}\\nno proxy\\033[2J\\n{trace}\\n' >&2; exit 1")
+    assert answer == Answer("n1", None, NOT_PLACED, "mpirun: no proxy")
+    assert asked(stand_in, f"echo '{trace}' >&2; exit 1").reason == f"mpirun: {trace}"
+    assert asked(stand_in, "exit 3").reason == "mpirun: exit code 3"
 
 
-@pytest.mark.parametrize(
-    ("script", "sentence"),
-    [
-        ("echo Frobnicate 1.0; echo more", "mpirun is neither Open MPI nor MPICH: Frobnicate 1.0"),
-        ("echo cannot >&2; exit 1", "mpirun is neither Open MPI nor MPICH: cannot"),
-        ("exit 1", "mpirun is neither Open MPI nor MPICH: exit code 1"),
-        ("exit 0", "mpirun is neither Open MPI nor MPICH: it says nothing"),
-    ],
-)
-def test_another_mpirun_is_refused(stand_in: Path, script: str, sentence: str) -> None:
-    program(stand_in, script)
-    with pytest.raises(EngineError) as raised:
-        carried(Mpi(("n1",)))
-    assert str(raised.value).endswith(sentence)
+def test_a_rank_that_ends_without_an_answer_is_told_of(stand_in: Path) -> None:
+    answer = asked(stand_in, "echo hello")
+    assert answer == Answer("n1", None, DAMAGED, "no answer; it said: hello")
+
+
+@pytest.mark.parametrize("version", ["HYDRA build details:", "", "$(head -c 99999 /dev/zero)"])
+def test_only_open_mpi_brings_musadoctor_along(stand_in: Path, version: str) -> None:
+    program(stand_in, f'echo "{version}"')
+    with pytest.raises(EngineError, match=r"--bring needs Open MPI's mpirun, and /.* is another"):
+        Mpi(("n1",)).carry(JSON._replace(zipapp=b"PK"), print, threading.Event())
+
+
+def test_an_interrupt_at_the_very_beginning_asks_nobody(stand_in: Path) -> None:
+    program(stand_in, 'echo asked >>"${0%/*}/asked"')
+    cancelled, told = threading.Event(), list[Answer]()
+    cancelled.set()
+    Mpi(("n1",)).carry(JSON._replace(zipapp=b"PK"), told.append, cancelled)
+    assert told == []
 
 
 def test_no_mpirun_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(EngineError, match="mpirun is not installed here"):
-        carried(Mpi(("n1",)))
+        Mpi(("n1",)).carry(JSON, print, threading.Event())
 
 
-@pytest.mark.parametrize("name", ["", "a b", "a:4", "-x\n"])
+@pytest.mark.parametrize("name", ["", "a b", "a:4", "-x", "a,b"])
 def test_what_is_no_name_of_a_host_is_refused(name: str) -> None:
     with pytest.raises(EngineError, match="is no name of a host"):
         Mpi((name,)).hosts()
 
 
-def test_mpirun_s_reason_is_its_first_words(stand_in: Path) -> None:
-    program(stand_in, f"{MPICH}printf -- '-----\\n no such host\\nmore\\n' >&2; exit 1")
-    told = carried(Mpi(("n1",)))
-    assert told["n1"] == Answer("n1", None, NOT_PLACED, "mpirun: no such host")
+def test_a_host_is_asked_once() -> None:
+    with pytest.raises(EngineError, match="n1 is to be asked more than once"):
+        Mpi(("n1", "n2", "n1")).hosts()
 
 
-def test_without_words_the_exit_code_is_the_reason(stand_in: Path) -> None:
-    program(stand_in, f"{MPICH}exit 3")
-    assert carried(Mpi(("n1",)))["n1"].reason == "mpirun: exit code 3"
-
-
-def test_one_host_that_hangs_alone_is_given_up(stand_in: Path) -> None:
-    once = '[ -e "${0%/*}/all" ] && exec sleep 1000; touch "${0%/*}/all"; exit 1'
-    program(stand_in, MPICH + once)
-    told = carried(Mpi(("n1",)), ERRAND._replace(seconds=-9))
-    assert told["n1"].kind == TIMED_OUT
-
-
-def test_some_of_the_hosts_and_their_addresses() -> None:
-    engine = Mpi(("n1", "n2"), ("-v",))
+def test_some_of_the_hosts_are_asked_all_at_once() -> None:
+    engine = Mpi(("n1", "n2", "n3"), ("-v",), 1)
     assert engine.name == "mpi"
-    assert engine.only(["n2"]) == Mpi(("n2",), ("-v",))
+    assert engine.only(["n2", "n3"]) == Mpi(("n2", "n3"), ("-v",), 2)
     assert engine.address("n2") == "n2"
-
-
-def test_an_interrupt_before_the_second_round_asks_nobody_more(stand_in: Path) -> None:
-    cancelled = threading.Event()
-    program(stand_in, f"{MPICH}exec sleep 1000")
-
-    def watch() -> None:
-        while not (stand_in / "asked").exists():
-            threading.Event().wait(0.02)
-        cancelled.set()
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    assert carried(Mpi(("n1",)), cancelled=cancelled) == {}
-    thread.join()
-    assert len((stand_in / "asked").read_text().splitlines()) == 1

@@ -16,8 +16,6 @@ from test_cli import ENVIRONMENT, Done, musadoctor
 COMMAND = [sys.executable, "-m", "musadoctor", "fleet", "run", "--via", "ssh"]
 
 
-
-
 def run(hosts: SshHosts, *arguments: str) -> Done:
     return musadoctor("fleet", "run", "--via", "ssh", *arguments, environment={"PATH": hosts.path})
 

@@ -70,7 +70,7 @@ class Via(str, Enum):
 
 HEARD = {
     "hosts": {Via.ssh, Via.mpi, Via.ansible},
-    "fanout": {Via.ssh, Via.ansible},
+    "fanout": {Via.ssh, Via.ansible, Via.mpi},
     "inventory": {Via.ansible},
     "become": {Via.ansible},
     "nodelist": {Via.slurm},
@@ -112,7 +112,7 @@ def run(
     via: Annotated[Via, typer.Option("--via", help="The engine that reaches the hosts.")],
     fanout: Annotated[
         int | None,
-        typer.Option("--fanout", metavar="N", min=1, help="ssh, ansible: so many at a time."),
+        typer.Option("--fanout", metavar="N", min=1, help="ssh, mpi, ansible: so many at a time."),
     ] = None,
     inventory: Annotated[
         list[str] | None,
@@ -166,7 +166,11 @@ def run(
     ] = False,
     master_addr: Annotated[
         str | None,
-        typer.Option("--master-addr", metavar="ADDRESS", help="Of the first host, for --verify."),
+        typer.Option(
+            "--master-addr",
+            metavar="ADDRESS",
+            help="By what others reach the first host; {} is its name.",
+        ),
     ] = None,
     format: FleetFormatOption = FleetFormat.text,  # noqa: A002 - the option's name
     json: JsonOption = False,
@@ -384,7 +388,8 @@ def _kept(path: Path | None) -> "Kept | None":
 def _engine(via: Via, chosen: Chosen) -> "Engine":
     """The engine with what was asked of it; each is imported where it is used."""
     if via is Via.ssh:
-        from musadoctor.fleet.carry.ssh import FANOUT, Ssh  # noqa: PLC0415 - as above
+        from musadoctor.fleet.carry.each import FANOUT  # noqa: PLC0415 - as above
+        from musadoctor.fleet.carry.ssh import Ssh  # noqa: PLC0415
 
         return Ssh(_named(chosen), chosen.fanout or FANOUT, chosen.options)
     if via is Via.ansible:
@@ -407,9 +412,10 @@ def _engine(via: Via, chosen: Chosen) -> "Engine":
             allocated if isinstance(allocated, str) else None,
         )
     if via is Via.mpi:
+        from musadoctor.fleet.carry.each import FANOUT  # noqa: PLC0415
         from musadoctor.fleet.carry.mpi import Mpi  # noqa: PLC0415
 
-        return Mpi(_named(chosen), chosen.options)
+        return Mpi(_named(chosen), chosen.options, chosen.fanout or FANOUT)
     from musadoctor.fleet.carry.kubernetes import RESOURCE, Kubernetes  # noqa: PLC0415
 
     if chosen.image is None:

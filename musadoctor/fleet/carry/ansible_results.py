@@ -18,8 +18,9 @@ from musadoctor.fleet.answer import (
     Answer,
     line,
 )
+from musadoctor.fleet.carry.each import FLOOD
 from musadoctor.fleet.carry.frames import Frames
-from musadoctor.fleet.carry.ssh import FLOOD, not_reached
+from musadoctor.fleet.carry.ssh import not_reached
 
 PLUGIN = "musadoctor_results"
 """The callback's name; its file's is the same, with ``.py``."""

@@ -1,30 +1,36 @@
-"""Hosts that ``mpirun`` reaches, a rank on each: what an MPI job would see.
+"""Hosts that ``mpirun`` reaches: a rank on each, as an MPI job would have it.
 
-One ``mpirun`` asks all hosts at once. Where it gives up, as it does for the sake of one host, those
-that have not answered are asked by one ``mpirun`` each. Tried with Open MPI 4.1; the arguments for
-MPICH and its relatives (Hydra) are those of their manual, and were not tried.
+Every host has an ``mpirun`` of its own, with one rank. One for all of them starts nothing anywhere
+until the last host has let it in, and gives up all for the sake of one; and MPICH's hands standard
+input to the first rank only.
+
+Tried with Open MPI 4.1.4 and MPICH 4.0.2, over ssh. What a rank has in its environment is the
+implementation's affair: MPICH hands on all that is set here.
 """
 
-import secrets
+import re
 import shutil
 import threading
-from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 from musadoctor import runner
-from musadoctor.fleet.answer import DAMAGED, HOST, NOT_PLACED, TIMED_OUT, Answer, line, quoted
+from musadoctor.fleet.answer import HOST, NOT_PLACED, Answer, line, quoted
+from musadoctor.fleet.carry.each import FANOUT, Way, carry_to_each
 from musadoctor.fleet.carry.errand import CONNECT_SECONDS, Arrived, EngineError, Errand
-from musadoctor.fleet.carry.frames import Frames
-from musadoctor.fleet.carry.script import from_stdin, script
+from musadoctor.fleet.carry.ssh import recognised
 from musadoctor.system import Ran
 
 PROGRAMS = ("mpirun", "mpirun.openmpi", "mpirun.mpich", "mpiexec", "mpiexec.hydra")
-OPEN_MPI = ("(Open MPI)", "(OpenRTE)", "(PRRTE)")
-HYDRA = "HYDRA"
-MOST_SINGLE = 16
-"""Hosts that are asked one by one at the same time."""
+OPEN_MPI = ("Open MPI", "OpenRTE", "PRRTE")
+"""One of these is in what its ``--version`` prints."""
 LONGEST_VERSION = 64 << 10
+AS_ROOT = "attempt to run as root"
+_RULE = re.compile(r"^-{20,}$", re.MULTILINE)
+"""Open MPI draws one above and below what it has to say."""
+_TRACE = re.compile(r"^\[(?:mpiexec|proxy\S*)@.*\n?", re.MULTILINE)
+"""Lines in which MPICH tells where in its source it gave up."""
 
 
 class Mpi(NamedTuple):
@@ -33,6 +39,7 @@ class Mpi(NamedTuple):
     names: tuple[str, ...]
     options: tuple[str, ...] = ()
     """More of mpirun's arguments."""
+    fanout: int = FANOUT
 
     @property
     def name(self) -> str:
@@ -43,151 +50,93 @@ class Mpi(NamedTuple):
         """The names.
 
         Raises:
-            EngineError: one of them is no name of a host.
+            EngineError: one of them is no name of a host, or is there twice.
         """
+        seen = set[str]()
         for name in self.names:
-            if not HOST.fullmatch(name) or ":" in name:
+            # mpirun would take ``a:4`` for four ranks.
+            if not HOST.fullmatch(name) or ":" in name or name.startswith("-"):
                 raise EngineError(f"{quoted(name)} is no name of a host")
+            if name in seen:
+                raise EngineError(f"{name} is to be asked more than once")
+            seen.add(name)
         return self.names
 
     def only(self, hosts: Sequence[str]) -> "Mpi":
-        """The same for some of the hosts."""
-        return self._replace(names=tuple(hosts))
+        """The same for some of the hosts, all at once."""
+        return self._replace(names=tuple(hosts), fanout=max(1, len(hosts)))
 
     def address(self, host: str) -> str:
         """Its name: that is what MPI goes by."""
         return host
 
     def carry(self, errand: Errand, arrived: Arrived, cancelled: threading.Event) -> None:
-        """Ask all hosts at once, then those that have not answered one by one.
+        """Ask every host, ``fanout`` at a time; each is told of as soon as it has answered.
 
         Raises:
-            EngineError: there is no mpirun here, or none that is known.
+            EngineError: there is no mpirun here, or it cannot bring musadoctor along.
         """
         hosts = self.hosts()
-        launcher = _launcher()
-        one_by_one = threading.Lock()
-
-        def told(answer: Answer) -> None:
-            with one_by_one:
-                left.discard(answer.host)
-                arrived(answer)
-
-        left = set(hosts)
-        ran = self._ask(launcher, hosts, errand, told, cancelled)
-        if ran.status == "timed out" and not cancelled.is_set():
-            for host in [one for one in hosts if one in left]:
-                told(Answer(host, None, TIMED_OUT, f"mpirun told nothing of it; {ran.note}"))
-
-        def alone(host: str) -> None:
-            if cancelled.is_set():
-                return
-            ran = self._ask(launcher, (host,), errand, told, cancelled)
-            if host in left and not cancelled.is_set():
-                told(_unanswered(host, ran))
-
-        with ThreadPoolExecutor(MOST_SINGLE) as pool:
-            for _ in pool.map(alone, [one for one in hosts if one in left]):
-                pass
-
-    def _ask(
-        self,
-        launcher: "_Launcher",
-        hosts: Sequence[str],
-        errand: Errand,
-        told: Arrived,
-        cancelled: threading.Event,
-    ) -> Ran:
-        """One ``mpirun``; each answer is told when it is whole, by the user's name of the host."""
-        nonce = secrets.token_hex(8)
-        text = script(
-            errand._replace(variables=_by_both_names(errand.variables)),
-            nonce,
-            name="$(uname -n)",
-            payload="stdin" if errand.zipapp else "installed",
-            watched=True,
-        )
-        frames, waited = Frames(nonce), dict.fromkeys(hosts)
-
-        def heard(piece: bytes) -> bool:
-            for answer in frames.feed(piece):
-                host = hosts[0] if len(hosts) == 1 else _named(answer.host, list(waited))
-                if host in waited:
-                    del waited[host]
-                    told(answer._replace(host=host))
-            # With the last answer all is done; ranks may linger.
-            return bool(waited)
-
-        return runner.stream(
-            [*launcher.command(hosts), *self.options, *("sh", "-c", _inner(text))],
-            limit=errand.seconds + CONNECT_SECONDS,
-            cancelled=cancelled,
-            heard=heard,
-            given=text.encode() + (errand.zipapp or b""),
-        )
+        program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+        if program is None:
+            raise EngineError(
+                "mpirun is not installed here: load the site's MPI module, or install it"
+            )
+        open_mpi = any(word in _version(program, cancelled) for word in OPEN_MPI)
+        if errand.zipapp is not None and not (open_mpi or cancelled.is_set()):
+            # MPICH gives up where a rank reads slower than we write.
+            raise EngineError(
+                f"--bring needs Open MPI's mpirun, and {program} is another: "
+                "install musadoctor on the hosts, or reach them by ssh"
+            )
+        # It ties a rank to one processor, and the report would be one on that.
+        unbound = ("--bind-to", "none") if open_mpi else ()
+        # Else gpu1.a and gpu1.b are both gpu1.
+        changes = {"OMPI_MCA_orte_keep_fqdn_hostnames": "1"}
+        ways = {
+            # The options that MPI's standard gives to mpiexec.
+            host: Way(
+                (
+                    *(program, *self.options, *unbound),
+                    *("-n", "1", "-host", host, "-wdir", "/", "sh", "-c"),
+                ),
+                partial(_failed, host),
+                changes,
+            )
+            for host in hosts
+        }
+        carry_to_each(ways, self.fanout, errand, arrived, cancelled)
 
 
-def _inner(text: str) -> str:
-    """What a rank runs: the script comes on the standard input of each."""
-    return from_stdin(text).partition("sh -c ")[2].strip("'")
-
-
-class _Launcher(NamedTuple):
-    program: str
-    open_mpi: bool
-
-    def command(self, hosts: Sequence[str]) -> list[str]:
-        """Start one rank on each of the hosts, and give standard input to all."""
-        number = str(len(hosts))
-        if self.open_mpi:
-            slots = ",".join(f"{host}:1" for host in hosts)
-            where = ("--host", slots, "--map-by", "ppr:1:node", "-np", number, "-stdin", "all")
-        else:
-            where = ("-hosts", ",".join(hosts), "-ppn", "1", "-n", number, "-s", "all")
-        return [self.program, *where]
-
-
-def _launcher() -> _Launcher:
-    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
-    if program is None:
-        raise EngineError("mpirun is not installed here: load the site's MPI module, or install it")
+def _version(program: str, cancelled: threading.Event) -> str:
+    """What a program says of itself."""
     said = bytearray()
 
     def heard(piece: bytes) -> bool:
         said.extend(piece)
-        return len(said) < LONGEST_VERSION
+        return len(said) <= LONGEST_VERSION
 
-    never = threading.Event()
-    ran = runner.stream([program, "--version"], limit=CONNECT_SECONDS, cancelled=never, heard=heard)
-    version = said.decode("utf-8", "replace")
-    if HYDRA in version:
-        return _Launcher(program, open_mpi=False)
-    if any(word in version for word in OPEN_MPI):
-        return _Launcher(program, open_mpi=True)
-    first = line(version.strip().partition("\n")[0]) or line(ran.err) or ran.note
-    raise EngineError(f"{program} is neither Open MPI nor MPICH: {first or 'it says nothing'}")
+    runner.stream([program, "--version"], limit=CONNECT_SECONDS, cancelled=cancelled, heard=heard)
+    return said.decode("utf-8", "replace")
 
 
-def _by_both_names(variables: Mapping[str, Mapping[str, str]]) -> dict[str, Mapping[str, str]]:
-    """A host calls itself by its short name or by its full one, whatever the user called it."""
-    short = {host.partition(".")[0]: own for host, own in variables.items()}
-    return {**short, **variables}
-
-
-def _named(own: str, hosts: Sequence[str]) -> str:
-    """The user's name of the host that calls itself ``own``; ``""`` where none or many fit."""
-    if own in hosts:
-        return own
-    short = own.partition(".")[0]
-    fitting = [host for host in hosts if short == host.partition(".")[0]]
-    return fitting[0] if len(fitting) == 1 else ""
-
-
-def _unanswered(host: str, ran: Ran) -> Answer:
-    """A host that was asked alone, and mpirun's reason."""
-    if ran.status == "timed out":
-        return Answer(host, None, TIMED_OUT, ran.note)
+def _failed(host: str, ran: Ran) -> Answer | None:
+    """Why mpirun could start no rank, where it says so."""
     if ran.status == "ok":
-        return Answer(host, None, DAMAGED, "the rank has ended without an answer")
-    said = [text for text in map(str.strip, ran.err.splitlines()) if text.strip("-")]
-    return Answer(host, None, NOT_PLACED, line(f"mpirun: {said[0] if said else ran.note}"))
+        return None
+    if AS_ROOT in ran.err:
+        reason = "mpirun runs nothing as root unless it is told to: add -- --allow-run-as-root"
+        return Answer(host, None, NOT_PLACED, reason)
+    # It starts ranks by ssh where no scheduler does; and MPICH waits on for ever where ssh fails.
+    if answer := recognised(host, ran.err, trial=f"ssh {host} true"):
+        return answer
+    if ran.status == "timed out":
+        return None
+    return Answer(host, None, NOT_PLACED, line(f"mpirun: {_words(ran)}"))
+
+
+def _words(ran: Ran) -> str:
+    """What mpirun says first; what follows are guesses at the reason."""
+    parts = [_TRACE.sub("", part).strip() for part in _RULE.split(ran.err)]
+    first = next(filter(None, parts), "").partition("\n\n")[0]
+    return first or ran.err.strip().partition("\n")[0] or ran.note

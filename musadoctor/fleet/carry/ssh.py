@@ -4,35 +4,19 @@ Nothing of the client's care is loosened: a host whose key is not known is not a
 """
 
 import re
-import secrets
 import shlex
 import shutil
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 from musadoctor import runner
-from musadoctor.fleet.answer import (
-    DAMAGED,
-    HOST,
-    REFUSED,
-    TIMED_OUT,
-    TOO_LARGE,
-    UNREACHABLE,
-    Answer,
-    line,
-    quoted,
-)
+from musadoctor.fleet.answer import HOST, REFUSED, UNREACHABLE, Answer, line, quoted
+from musadoctor.fleet.carry.each import FANOUT, Way, carry_to_each, last
 from musadoctor.fleet.carry.errand import CONNECT_SECONDS, Arrived, EngineError, Errand
-from musadoctor.fleet.carry.frames import Frames
-from musadoctor.fleet.carry.script import from_stdin, script
 from musadoctor.system import Ran
 
-FANOUT = 32
-"""Clients that run at one time."""
-FLOOD = 24 << 20
-"""Bytes that a host may print; the longest answer with its marks has two thirds of it."""
 OPTIONS = (
     "-T",
     # Nobody is there to be asked for a password.
@@ -125,77 +109,22 @@ class Ssh(NamedTuple):
         ssh = shutil.which("ssh")
         if ssh is None:
             raise EngineError("ssh is not installed here: install the OpenSSH client")
-        one_by_one = threading.Lock()
-
-        def ask(name: str, host: str) -> None:
-            answer = _ask([ssh, *self.options, *OPTIONS, "--", name], host, errand, cancelled)
-            if answer is not None:
-                with one_by_one:
-                    arrived(answer)
-
-        with ThreadPoolExecutor(self.fanout) as pool:
-            for _ in pool.map(ask, self.names, self.hosts()):
-                pass
+        login = (ssh, *self.options, *OPTIONS, "--")
+        ways = {
+            host: Way((*login, name), partial(_failed, host))
+            for name, host in zip(self.names, self.hosts(), strict=True)
+        }
+        carry_to_each(ways, self.fanout, errand, arrived, cancelled)
 
 
 def _host(name: str) -> str:
     return name.rpartition("@")[2]
 
 
-def _ask(
-    login: Sequence[str], host: str, errand: Errand, cancelled: threading.Event
-) -> Answer | None:
-    """What comes of one host; ``None`` where it was not waited for."""
-    if cancelled.is_set():
-        return None
-    nonce = secrets.token_hex(8)
-    # We know who speaks: the host cannot call itself otherwise.
-    own = {name: variables for name, variables in errand.variables.items() if name == host}
-    text = script(
-        errand._replace(variables=own),
-        nonce,
-        name=shlex.quote(host),
-        payload="stdin" if errand.zipapp else "installed",
-        watched=True,
-    )
-    frames, answers, seen = Frames(nonce), list[Answer](), 0
-
-    def heard(piece: bytes) -> bool:
-        nonlocal seen
-        seen += len(piece)
-        answers.extend(frames.feed(piece))
-        # With the answer the host has done its part; its connection may linger.
-        return not answers and seen <= FLOOD
-
-    limit = CONNECT_SECONDS + errand.seconds
-    ran = runner.stream(
-        [*login, from_stdin(text)],
-        limit=limit,
-        cancelled=cancelled,
-        heard=heard,
-        given=text.encode() + (errand.zipapp or b""),
-    )
-    if answers:
-        return answers[0]._replace(host=host)
-    return None if cancelled.is_set() else _unanswered(host, frames, ran, limit)
-
-
-def _unanswered(host: str, frames: Frames, ran: Ran, limit: float) -> Answer:
-    """A host that gave no answer, and why."""
-    if ran.status == "flooded":
-        return Answer(host, None, TOO_LARGE, f"more than {FLOOD >> 20} MiB came, and no report")
-    if ran.status == "timed out":
-        return Answer(host, None, TIMED_OUT, f"no answer in {limit:g} s")
-    if ran.code == FAILED:
+def _failed(host: str, ran: Ran) -> Answer | None:
+    if ran.status == "failed" and ran.code == FAILED:
         return not_reached(host, ran.err, trial=f"ssh {host} true")
-    if frames.begun:
-        return Answer(host, None, DAMAGED, "the end of the answer is missing")
-    said = _last(frames.other) or _last(ran.err) or ran.note
-    return Answer(host, None, DAMAGED, f"no answer; it said: {said or 'nothing'}")
-
-
-def _last(text: str) -> str:
-    return line(text[-2000:].strip().rpartition("\n")[2])
+    return None
 
 
 class _Message(NamedTuple):
@@ -248,6 +177,12 @@ _MESSAGES = (
 
 def not_reached(host: str, said: str, *, trial: str) -> Answer:
     """Why the client could not do what it was asked for; ``trial`` is what a person may type."""
+    reason = last(said) or "ssh ended without a word"
+    return recognised(host, said, trial=trial) or Answer(host, None, UNREACHABLE, reason)
+
+
+def recognised(host: str, said: str, *, trial: str) -> Answer | None:
+    """The same where it says something that is known."""
     for message in _MESSAGES:
         found = message.pattern.search(said)
         if found:
@@ -256,4 +191,4 @@ def not_reached(host: str, said: str, *, trial: str) -> Answer:
             words |= {name: shlex.quote(words[name]) for name in words if name != "said"}
             reason = message.sentence.format(trial=trial, **words)
             return Answer(host, None, message.kind, reason)
-    return Answer(host, None, UNREACHABLE, _last(said) or "ssh ended without a word")
+    return None
