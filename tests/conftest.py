@@ -20,9 +20,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what waits for torch, installers or engines, so that it can run beside the rest."""
+    """Mark what waits for engines, torch or installers, so that it can run beside the rest."""
     for item in items:
-        if {"torch_python", "lab", "engine_lab"} & set(getattr(item, "fixturenames", ())):
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if "engine_lab" in fixtures:
+            item.add_marker("engines")
+        elif {"torch_python", "lab"} & fixtures:
             item.add_marker("beside")
 
 

@@ -168,7 +168,7 @@ def test_a_host_of_a_batch_that_cannot_be_reached_stops_the_next(rollout: Rollou
     )
     assert rollout.run("-e", '{"rollout_serial": [1, 2]}') != 0
     assert rollout.touched == {"a", "b", "c"}
-    assert "d is not touched, for these hosts were lost before it: b, c" in rollout.said
+    assert "d is not touched, for these hosts were lost before it: b" in rollout.said
 
 
 def test_a_canary_without_musadoctor_stops(rollout: Rollout) -> None:

@@ -413,9 +413,10 @@ def test_an_inventory_that_names_nobody_is_told_with_ansibles_words(
     missing = str(tmp_path / "no.ini")
     with pytest.raises(EngineError) as told:
         Ansible((missing,)).hosts()
-    assert str(told.value) == (
+    # Before 2.19 it breaks long lines, also within a word.
+    assert str(told.value).replace(" ", "") == (
         f'Ansible finds no host for "all": Unable to parse {missing} as an inventory source'
-    )
+    ).replace(" ", "")
 
 
 def test_options_that_ansible_does_not_know_are_told_with_its_words(here: Fleet) -> None:

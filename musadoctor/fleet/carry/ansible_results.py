@@ -63,6 +63,10 @@ class CallbackModule(CallbackBase):
         self.tell(result, "skipped")
 """
 """The callback, for Ansible's interpreter."""
+_TERMINATED = "failed to execute in the expected time frame"
+"""How Ansible says that it gave a host up, before ansible-core 2.19."""
+_UNREACHED = "Failed to connect to the host"
+"""How it begins where a host was lost half-way, which those count as a failure of the task."""
 _NOT_ALLOWED = re.compile(
     r"(?:missing|incorrect|invalid) \S+ password|password is required", re.IGNORECASE
 )
@@ -113,9 +117,9 @@ def answer(told: Told, nonce: str, *, limit: int, trial: str) -> Answer:
         return found._replace(host=told.host)
     kind, reason = DAMAGED, "the end of the answer is missing"
     message = told.message.removeprefix("Task failed: ")
-    if told.timed_out:
+    if told.timed_out or _TERMINATED in message:
         kind, reason = TIMED_OUT, f"no answer in {limit} s"
-    elif told.state == UNREACHABLE:
+    elif told.state == UNREACHABLE or message.startswith(_UNREACHED):
         return not_reached(told.host, message, trial=trial)
     elif told.length > len(told.out):
         kind, reason = TOO_LARGE, f"{told.length >> 20} MiB came, and no report"

@@ -4,6 +4,9 @@ Where one node of a step does not answer, Slurm 22.05 hands no standard input to
 ends the whole step after its ``MessageTimeout``; ``--no-kill`` changes nothing about that. So a
 roll call goes before each step with work, which then holds the nodes that answered.
 
+What a step leaves on a node, Slurm ends as far as it tracks it; with ``proctrack/cgroup`` that is
+all. The script's watch on its standard input ends what it started, too.
+
 A node says its own name in its answer; answers in the name of others than those asked are dropped.
 """
 
