@@ -1,6 +1,7 @@
 """What tests share that takes time to make."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -17,6 +18,12 @@ from wheel_index import served, write_index
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let the expectations of recorded hosts and whole outputs be rewritten."""
     parser.addoption("--update", action="store_true", help="rewrite what is expected")
+
+
+def pytest_configure() -> None:
+    """A shell makes what it starts beside it deaf to Ctrl-C; the programs under test must hear."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
