@@ -25,7 +25,14 @@ from typing import NamedTuple
 
 from musadoctor import runner
 from musadoctor.fleet.answer import HOST, SILENT, TIMED_OUT, Answer, line, quoted
-from musadoctor.fleet.carry.ansible_results import PLUGIN, SOURCE, Told, answer, listener
+from musadoctor.fleet.carry.ansible_results import (
+    PLUGIN,
+    SOURCE,
+    Told,
+    answer,
+    listener,
+    words,
+)
 from musadoctor.fleet.carry.errand import CONNECT_SECONDS, Arrived, EngineError, Errand
 from musadoctor.fleet.carry.script import MARK, script, self_contained
 from musadoctor.fleet.nodes import natural
@@ -59,11 +66,6 @@ _ASKS = re.compile(r"-[bCDov]*[kKJ].*|--ask-.*|(?:--vault-id=)?.*@prompt")
 """Options with which Ansible asks a person for a password."""
 _LISTED = re.compile(r"^  hosts \(\d+\):\n((?:    .+\n)*)", re.MULTILINE)
 """What ``--list-hosts`` prints."""
-_WORDS = tuple(
-    re.compile(rf"^{begin} *(?P<said>.+(?:\n(?!\[)\S.*)*)", re.MULTILINE)
-    # Before 2.19 long ones are broken into lines.
-    for begin in (r"(?:\[ERROR\]:|ERROR!|ansible: error:)", r"\[WARNING\]:")
-)
 # The clock holds the script's input; when it stops, the script ends what it has begun. Its number
 # comes first, for a script that is done stops it.
 _TIMED = """\
@@ -146,8 +148,8 @@ class Ansible(NamedTuple):
         def told(told: Told) -> None:
             if told.host in left:
                 del left[told.host]
-                words = ["ansible", told.host, *_chosen(self), "-m", "raw", "-a", "true"]
-                arrived(answer(told, nonce, limit=limit, trial=shlex.join(words)))
+                trial = ["ansible", told.host, *_chosen(self), "-m", "raw", "-a", "true"]
+                arrived(answer(told, nonce, limit=limit, trial=shlex.join(trial)))
 
         with tempfile.TemporaryDirectory(prefix="musadoctor-") as folder:
             carried = Path(folder) / MARK
@@ -166,12 +168,12 @@ class Ansible(NamedTuple):
         if cancelled.is_set():
             return
         if len(left) == len(hosts) and ran.status != "timed out":
-            raise EngineError(f"Ansible asked nobody: {_words(ran)}")
+            raise EngineError(f"Ansible asked nobody: {words(ran)}")
         for host in left:
             if ran.status == "timed out":
                 arrived(Answer(host, None, TIMED_OUT, f"Ansible told nothing more in {limit} s"))
             else:
-                arrived(Answer(host, None, SILENT, f"Ansible told nothing of it: {_words(ran)}"))
+                arrived(Answer(host, None, SILENT, f"Ansible told nothing of it: {words(ran)}"))
 
 
 def _listed(engine: Ansible, cancelled: threading.Event) -> Sequence[str]:
@@ -192,10 +194,10 @@ def _listed(engine: Ansible, cancelled: threading.Event) -> Sequence[str]:
     )
     found = _LISTED.search(said.decode("utf-8", "replace"))
     if ran.status != "ok" or found is None:
-        raise EngineError(f"Ansible lists no hosts: {_words(ran)}")
+        raise EngineError(f"Ansible lists no hosts: {words(ran)}")
     hosts = tuple(sorted((text.strip() for text in found[1].splitlines()), key=natural))
     if not hosts:
-        raise EngineError(f"Ansible finds no host for {quoted(engine.pattern)}: {_words(ran)}")
+        raise EngineError(f"Ansible finds no host for {quoted(engine.pattern)}: {words(ran)}")
     for host in hosts:
         if not HOST.fullmatch(host):
             raise EngineError(
@@ -292,14 +294,3 @@ def _carried(errand: Errand, nonce: str, seconds: int) -> bytes:
     )
     timed = _TIMED.format(seconds=seconds, mark=MARK, nonce=nonce, text=text)
     return self_contained(timed, errand.zipapp or b"")
-
-
-def _words(ran: Ran) -> str:
-    """Ansible's own, in one line."""
-    if ran.status == "timed out":
-        return ran.note
-    for pattern in _WORDS:
-        found = pattern.search(ran.err)
-        if found:
-            return line(found["said"])
-    return line(ran.err.strip().rpartition("\n")[2]) or ran.note or "it said nothing"

@@ -18,9 +18,10 @@ from musadoctor.fleet.answer import (
     Answer,
     line,
 )
-from musadoctor.fleet.carry.each import FLOOD
+from musadoctor.fleet.carry.each import FLOOD, last
 from musadoctor.fleet.carry.frames import Frames
 from musadoctor.fleet.carry.ssh import not_reached
+from musadoctor.system import Ran
 
 PLUGIN = "musadoctor_results"
 """The callback's name; its file's is the same, with ``.py``."""
@@ -71,6 +72,12 @@ _NOT_ALLOWED = re.compile(
     r"(?:missing|incorrect|invalid) \S+ password|password is required", re.IGNORECASE
 )
 """What becoming another user ends with."""
+
+_WORDS = tuple(
+    re.compile(rf"^{begin} *(?P<said>.+(?:\n(?!\[)\S.*)*)", re.MULTILINE)
+    # Before 2.19 long ones are broken into lines.
+    for begin in (r"(?:\[ERROR\]:|ERROR!|ansible: error:)", r"\[WARNING\]:")
+)
 
 
 class Told(NamedTuple):
@@ -124,12 +131,19 @@ def answer(told: Told, nonce: str, *, limit: int, trial: str) -> Answer:
     elif told.length > len(told.out):
         kind, reason = TOO_LARGE, f"{told.length >> 20} MiB came, and no report"
     elif not frames.begun:
-        said = _last(frames.other) or line(message) or _last(told.err) or "nothing"
+        said = last(frames.other) or line(message) or last(told.err) or "nothing"
         reason = f"no answer; it said: {said}"
         if _NOT_ALLOWED.search(message) or _NOT_ALLOWED.search(frames.other):
             kind, reason = REFUSED, f"Ansible may not become another user there: {said}"
     return Answer(told.host, None, kind, reason)
 
 
-def _last(text: str) -> str:
-    return line(text[-2000:].strip().rpartition("\n")[2])
+def words(ran: Ran) -> str:
+    """Ansible's own about a run, in one line."""
+    if ran.status == "timed out":
+        return ran.note
+    for pattern in _WORDS:
+        found = pattern.search(ran.err)
+        if found:
+            return line(found["said"])
+    return line(ran.err.strip().rpartition("\n")[2]) or ran.note or "it said nothing"
