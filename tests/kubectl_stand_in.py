@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +42,12 @@ def pod(node: str, state: dict[str, Any], applied: dict[str, Any]) -> dict[str, 
     }
 
 
-def log(name: str) -> None:
+def log(pod_name: str, option: str, name: str) -> None:
     applied = json.loads(APPLIED.read_text())
-    node = name.removeprefix(f"{applied['metadata']['name']}-")
+    node = pod_name.removeprefix(f"pod/{applied['metadata']['name']}-")
     state = CLUSTER["nodes"][node]
+    if "no log" in state:
+        refused(state["no log"])
     if "log" in state:
         sys.stdout.write(state["log"])
         sys.exit()
@@ -52,6 +55,8 @@ def log(name: str) -> None:
         while True:
             sys.stdout.write("x" * 65536)
     (container,) = applied["spec"]["template"]["spec"]["containers"]
+    if (option, name) != ("-c", container["name"]):
+        refused("error: a container name must be specified")
     command = container["command"]
     command[-1] = command[-1].replace("exec sleep", "exit 0; sleep")
     path = f"{HERE / node}:{os.environ['PATH']}"
@@ -64,6 +69,8 @@ def main() -> None:
         print(*words, file=asked)
     while words[0].startswith("--"):
         words = words[2:] if "=" not in words[0] else words[1:]
+    if any(" ".join(words).startswith(one) for one in CLUSTER.get("hangs", ())):
+        time.sleep(1000)
     if problem := CLUSTER.get("refuses", {}).get(" ".join(words[:2])):
         refused(problem)
     if rubbish := CLUSTER.get("rubbish", {}).get(" ".join(words[:2])):
@@ -84,7 +91,7 @@ def main() -> None:
         ]
         said({"items": ["no pod", *pods]})
     if words[0] == "logs":
-        log(words[1])
+        log(*words[1:])
     if words[0] == "delete":
         APPLIED.unlink(missing_ok=True)
 

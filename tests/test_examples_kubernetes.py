@@ -43,13 +43,15 @@ def test_the_configuration_is_one_of_a_custom_plugin() -> None:
     )
 
 
-def checked(folder: Path, script: str | None, **variables: str) -> tuple[int, str]:
+def checked(
+    folder: Path, script: str | None, shell: str = "sh", **variables: str
+) -> tuple[int, str]:
     if script is not None:
         program = folder / "musadoctor"
         program.write_text(f"#!/bin/sh\n{script}\n")
         program.chmod(0o755)
     done = subprocess.run(
-        ["sh", SCRIPT],
+        [shell, SCRIPT],
         capture_output=True,
         text=True,
         check=False,
@@ -73,6 +75,12 @@ def test_the_exit_codes_of_musadoctor_are_those_of_the_plugin(
 def test_the_message_has_room(tmp_path: Path) -> None:
     code, said = checked(tmp_path, f"echo '{'x' * 200}'; exit 1")
     assert (code, said) == (1, f"{'x' * 80}\n")
+
+
+def test_the_room_is_counted_in_bytes(tmp_path: Path) -> None:
+    for shell in ("sh", "bash"):
+        _, said = checked(tmp_path, f"echo '{'é' * 100}'; exit 1", shell, LC_ALL="C.UTF-8")
+        assert said == f"{'é' * 40}\n"
 
 
 def test_what_is_not_known_is_never_well(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import subprocess
 import sys
 import threading
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,8 @@ import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml
 
-from musadoctor.fleet.answer import DAMAGED, NOT_PLACED, TIMED_OUT, TOO_LARGE, Answer
+from musadoctor.cli.fleet_run import LAST_WORDS
+from musadoctor.fleet.answer import DAMAGED, NO_MUSADOCTOR, NOT_PLACED, TIMED_OUT, TOO_LARGE, Answer
 from musadoctor.fleet.carry import kubernetes
 from musadoctor.fleet.carry.errand import EngineError, Errand
 from musadoctor.fleet.carry.kubernetes import Kubernetes
@@ -43,7 +45,8 @@ class Cluster:
 
     @property
     def asked(self) -> list[str]:
-        return (self.folder / "asked").read_text().splitlines()
+        file = self.folder / "asked"
+        return file.read_text().splitlines() if file.exists() else []
 
     @property
     def left(self) -> bool:
@@ -96,6 +99,7 @@ def test_why_a_pod_does_not_run_is_told_by_node(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kubernetes, "PLACE_SECONDS", 0.5)
+    monkeypatch.setattr(kubernetes, "SCHEDULE_SECONDS", 0.5)
     busy = {
         "type": "PodScheduled",
         "status": "False",
@@ -103,10 +107,15 @@ def test_why_a_pod_does_not_run_is_told_by_node(
         "message": "1 Insufficient mthreads.com/gpu",
     }
     fine = {"type": "PodScheduled", "status": "True"}
+    crashing = waiting("CrashLoopBackOff", "back-off 10s")
+    crashing["status"]["phase"] = "Running"
+    no_shell = {"reason": "StartError", "message": 'exec: "sh" not found'}
+    crashing["status"]["containerStatuses"][0]["lastState"] = {"terminated": no_shell}
     cluster.of(
         {
             "busy": {"placed": False, "status": {"phase": "Pending", "conditions": [fine, busy]}},
             "image": waiting("ImagePullBackOff", "Back-off pulling\x1b[2J image"),
+            "crashes": crashing,
             "slow": waiting("ContainerCreating", ""),
             "mute": {"status": {"phase": "Pending"}},
             "tainted": {"pod": False},
@@ -118,9 +127,11 @@ def test_why_a_pod_does_not_run_is_told_by_node(
     assert {host: answer.reason for host, answer in told.items()} == {
         "busy": "Unschedulable: 1 Insufficient mthreads.com/gpu",
         "image": "ImagePullBackOff: Back-off pulling\ufffd[2J image",
-        "slow": "ContainerCreating:",
+        "crashes": 'CrashLoopBackOff: back-off 10s; StartError: exec: "sh" not found',
+        "slow": "ContainerCreating",
         "mute": "its pod does not start",
-        "tainted": "no pod was made for it; is it tainted?",
+        "tainted": "no pod was made for it, as where a taint keeps pods off; "
+        "see: kubectl describe node tainted",
     }
     assert {answer.kind for answer in told.values()} == {NOT_PLACED}
 
@@ -129,20 +140,55 @@ def test_a_pod_that_runs_and_does_not_answer(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kubernetes, "PLACE_SECONDS", 0.1)
-    monkeypatch.setattr(kubernetes, "LONGEST_LOG", 1 << 20)
+    over = {"state": {"terminated": {"reason": "OOMKilled"}}}
+    ended = {"phase": "Running", "containerStatuses": [over]}
+    forbidden = "Error from server (Forbidden): pods/log is forbidden"
     cluster.of(
         {
             "silent": {"log": "", "status": {"phase": "Running", "containerStatuses": [{}]}},
             "talks": {"log": "a banner\n"},
-            "gone": {"log": "Error: cannot start\n"},
+            "gone": {"log": "a banner\nKilled\n", "status": ended},
+            "closed": {"no log": forbidden},
             "floods": {"flood": True},
         }
     )
     told = carried(errand=ERRAND._replace(seconds=0.4))
-    assert told["silent"] == Answer("silent", None, TIMED_OUT, "no answer in 0.4 s: its pod runs")
+    assert told["silent"] == Answer("silent", None, TIMED_OUT, "no answer in 0.5 s: its pod runs")
     assert told["talks"].kind == TIMED_OUT
-    assert (told["gone"].kind, told["gone"].reason) == (DAMAGED, "Error: cannot start")
-    assert (told["floods"].kind, told["floods"].reason) == (TOO_LARGE, "a log of more than 1 MiB")
+    assert told["closed"] == Answer(
+        "closed", None, TIMED_OUT, f"no answer in 0.5 s: kubectl logs: {forbidden}"
+    )
+    assert (told["gone"].kind, told["gone"].reason) == (
+        DAMAGED,
+        "its container has ended (OOMKilled); it said: Killed",
+    )
+    assert (told["floods"].kind, told["floods"].reason) == (TOO_LARGE, "a log of more than 16 MiB")
+
+
+def test_an_image_without_musadoctor_is_told_as_that(cluster: Cluster) -> None:
+    cluster.of({"gpu1": {}})
+    told = carried(errand=ERRAND._replace(command=("musadoctor-of-nowhere",)))
+    assert told["gpu1"].kind == NO_MUSADOCTOR
+
+
+def test_a_pod_stays_when_it_has_said_what_it_had_to_say(cluster: Cluster) -> None:
+    """Else it would be started again, and again: its node would be busy with that."""
+    absent = ERRAND._replace(command=("musadoctor-of-nowhere",))
+    made = yaml.safe_load(Kubernetes(IMAGE).manifest_text(absent))
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    sleep = cluster.folder / "sleep"
+    sleep.write_text('#!/bin/sh\necho "stays $1"\n')
+    sleep.chmod(0o755)
+    done = subprocess.run(
+        container["command"],
+        env={"PATH": f"{cluster.folder}:/usr/bin:/bin", "NODE": "gpu1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    failed, stays = done.stdout.splitlines()
+    assert failed.startswith("musadoctor-fleet dryrun gpu1 failed no-musadoctor ")
+    assert stays == "stays 86400"
 
 
 @pytest.mark.parametrize(
@@ -154,7 +200,10 @@ def test_a_pod_that_runs_and_does_not_answer(
         ),
         ({"rubbish": {"get nodes": "<html>"}}, "kubectl get nodes: no list of items came"),
         ({"rubbish": {"get nodes": '{"items": 3}'}}, "kubectl get nodes: no list of items came"),
-        ({"rubbish": {"get nodes": '{"items": []}'}}, 'no node has the labels ""'),
+        (
+            {"rubbish": {"get nodes": '{"items": []}'}},
+            "no node is there; see: kubectl get nodes --show-labels",
+        ),
         (
             {"rubbish": {"get nodes": '{"items": [{"metadata": {"name": "a b"}}]}'}},
             '"a b" is no name of a node',
@@ -170,28 +219,52 @@ def test_a_cluster_that_does_not_answer_is_one_sentence(
     assert str(raised.value) == sentence
 
 
+def test_labels_that_no_node_has_are_named(cluster: Cluster) -> None:
+    cluster.of({})
+    with pytest.raises(EngineError, match='no node has the labels "card=s5000"; see: kubectl get'):
+        Kubernetes(IMAGE, selector="card=s5000").hosts()
+
+
+def test_a_cluster_that_hangs_is_given_up(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubernetes, "CALL_SECONDS", 0.1)
+    monkeypatch.setattr(kubernetes, "OVER_SECONDS", 0.1)
+    cluster.of({"gpu1": {}}, hangs=["get nodes"])
+    with pytest.raises(EngineError, match="kubectl get nodes: "):
+        carried()
+
+
 def test_what_may_not_be_applied_is_said_and_nothing_stays(cluster: Cluster) -> None:
     file = "daemonsets.apps is forbidden: user cannot create"
     cluster.of({"gpu1": {}}, refuses={"apply -f": file})
-    with pytest.raises(EngineError, match=f"kubectl cannot apply the pods: {file}"):
+    with pytest.raises(EngineError, match=f"kubectl cannot apply the pods: {file}$"):
         carried()
     assert cluster.asked[-1].startswith("delete daemonset")
 
 
-def test_pods_that_cannot_be_taken_away_are_named(cluster: Cluster) -> None:
-    cluster.of({"gpu1": {}})
-    cluster_file = cluster.folder / "cluster.json"
-
-    def arrived(_: Answer) -> None:
-        name = json.loads((cluster.folder / "applied.json").read_text())["metadata"]["name"]
-        refuses = {"delete daemonset": f"{name}: timed out"}
-        said = json.loads(cluster_file.read_text())
-        cluster_file.write_text(json.dumps({**said, "refuses": refuses}))
-
+def test_where_nothing_works_it_is_said_what_may_have_stayed(cluster: Cluster) -> None:
+    refuses = {"apply -f": "timed out", "delete daemonset": "connection refused"}
+    cluster.of({"gpu1": {}}, refuses=refuses)
     with pytest.raises(EngineError) as raised:
-        Kubernetes(IMAGE).carry(ERRAND, arrived, threading.Event())
-    assert "could not be taken away" in str(raised.value)
-    assert "kubectl delete daemonset musadoctor-" in str(raised.value)
+        carried()
+    assert str(raised.value).startswith(
+        "kubectl cannot apply the pods: timed out; its pods could not be taken away "
+        "(connection refused); type: kubectl delete daemonset musadoctor-"
+    )
+
+
+def test_pods_that_cannot_be_taken_away_are_named_and_no_answer_is_lost(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.of({"gpu1": {}}, refuses={"delete daemonset": "not\x1b[2J now"})
+    told = carried(Kubernetes(IMAGE, "gpu-ops", options=("--context", "train 2")))
+    assert told["gpu1"].report == REPORT
+    name = json.loads((cluster.folder / "applied.json").read_text())["metadata"]["name"]
+    assert capsys.readouterr().err == (
+        "\nmusadoctor: its pods could not be taken away (not now); type: kubectl "
+        f"--namespace gpu-ops --context 'train 2' delete daemonset {name}\n"
+    )
 
 
 def test_an_interrupt_takes_the_pods_away(cluster: Cluster) -> None:
@@ -215,13 +288,49 @@ def test_an_interrupt_before_anything_is_applied(cluster: Cluster) -> None:
     assert not cluster.left
 
 
+def test_an_interrupt_while_it_is_applied(cluster: Cluster) -> None:
+    """The cluster may have taken it: it is deleted all the same."""
+    cluster.of({"gpu1": {}}, hangs=["apply -f"])
+    cancelled = threading.Event()
+    carrying = threading.Thread(target=carried, kwargs={"cancelled": cancelled})
+    carrying.start()
+    while "apply -f" not in (cluster.asked or [""])[-1]:
+        assert carrying.is_alive()
+    cancelled.set()
+    carrying.join()
+    assert cluster.asked[-1].startswith("delete daemonset")
+
+
+def test_an_interrupt_while_a_log_hangs(cluster: Cluster) -> None:
+    cluster.of({"gpu1": {}}, hangs=["logs pod"])
+    cancelled, told = threading.Event(), list[Answer]()
+    carrying = threading.Thread(
+        target=Kubernetes(IMAGE).carry, args=(ERRAND, told.append, cancelled)
+    )
+    carrying.start()
+    while "logs pod" not in (cluster.asked or [""])[-1]:
+        assert carrying.is_alive()
+    cancelled.set()
+    carrying.join(LAST_WORDS)
+    assert not carrying.is_alive()
+    assert (told, cluster.left) == ([], False)
+
+
+def test_no_nodes_are_not_all_nodes(cluster: Cluster) -> None:
+    cluster.of({"gpu1": {}})
+    assert carried(Kubernetes(IMAGE).only(())) == {}
+    assert not cluster.left
+
+
 def test_pods_of_which_nothing_is_known_for_a_while(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kubernetes, "PLACE_SECONDS", 0.1)
     cluster.of({"gpu1": {}}, rubbish={"get pods": "an error page"})
     told = carried(errand=ERRAND._replace(seconds=0.1))
-    assert told["gpu1"].reason == "no pod was made for it; is it tainted?"
+    assert told["gpu1"] == Answer(
+        "gpu1", None, TIMED_OUT, "no answer in 0.2 s: kubectl get pods: no list of items came"
+    )
 
 
 def test_no_kubectl_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,9 +356,18 @@ MANIFESTS: Sequence[Kubernetes] = (
 
 
 @pytest.mark.parametrize("engine", MANIFESTS)
-@pytest.mark.parametrize("version", ["1.25", "1.30", "1.37"])
+@pytest.mark.parametrize("version", ["1.25", "1.30", "1.34", "1.37"])
 def test_the_manifest_is_one_to_kubernetes(engine: Kubernetes, version: str) -> None:
     kubernetes_validate.validate(yaml.safe_load(engine.manifest_text(ERRAND)), version, strict=True)
+
+
+def test_labels_say_to_which_nodes_the_manifest_is_bound(cluster: Cluster) -> None:
+    cluster.of({"gpu1": {}, "gpu2": {}})
+    made = yaml.safe_load(Kubernetes(IMAGE, selector="card=s5000").manifest_text(ERRAND))
+    pod = made["spec"]["template"]["spec"]
+    terms = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    names = [term["matchFields"][0]["values"] for term in terms["nodeSelectorTerms"]]
+    assert names == [["gpu1"], ["gpu2"]]
 
 
 def test_a_pod_asks_for_no_more_than_a_card() -> None:

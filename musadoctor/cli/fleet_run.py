@@ -416,7 +416,8 @@ def _engine(via: Via, chosen: Chosen) -> "Engine":
         from musadoctor.fleet.carry.mpi import Mpi  # noqa: PLC0415
 
         return Mpi(_named(chosen), chosen.options, chosen.fanout or FANOUT)
-    from musadoctor.fleet.carry.kubernetes import RESOURCE, Kubernetes  # noqa: PLC0415
+    from musadoctor.fleet.carry.kubernetes import Kubernetes  # noqa: PLC0415
+    from musadoctor.fleet.carry.kubernetes_manifest import RESOURCE  # noqa: PLC0415
 
     if chosen.image is None:
         refuse("name an image that holds musadoctor: --image (docs/fleet.md tells how one is made)")

@@ -11,6 +11,7 @@ command -v "${musadoctor%% *}" >/dev/null 2>&1 || { echo "no ${musadoctor%% *} o
 # shellcheck disable=SC2086 - the command may have arguments
 said=$(timeout -k 5 $((seconds + 10)) $musadoctor --format line --timeout "$seconds" 2>/dev/null)
 code=$?
+LC_ALL=C # bytes, not characters
 printf '%.80s\n' "${said:-musadoctor ended with $code and said nothing}"
 case $code in
   0) exit 0 ;;

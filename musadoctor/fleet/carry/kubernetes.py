@@ -2,20 +2,26 @@
 
 The pods are those of a DaemonSet, so that a node on which none can be placed is seen too. A pod
 sees of its node what the device plugin gives to any container, and nothing more: this is the view
-of a job, not of the host. It asks for no privilege, no account's token and no host namespace, and
-is gone at the end, however that comes.
+of a job, not of the host. It asks for no privilege, no account's token and no host namespace. The
+pods are taken away on every way out; only where musadoctor itself is killed do they stay, until
+``kubectl delete daemonset -l app.kubernetes.io/name=musadoctor``.
 
-No cluster was to be had: the manifest is held to Kubernetes' published schemas, and kubectl's part
-was played by a stand-in. The resource's name is the vendor's; a site may have given it another.
+No cluster was to be had: the manifest is held to Kubernetes' published schemas, a stand-in plays
+kubectl, and kubectl 1.32 was tried with a server of our own. The resource's name is the vendor's; a
+site may have given it another.
 """
 
 import json
 import secrets
+import shlex
 import shutil
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -32,27 +38,38 @@ from musadoctor.fleet.answer import (
     line,
     quoted,
 )
-from musadoctor.fleet.carry.errand import CONNECT_SECONDS, Arrived, EngineError, Errand
+from musadoctor.fleet.carry.errand import Arrived, EngineError, Errand
 from musadoctor.fleet.carry.frames import Frames
-from musadoctor.fleet.carry.script import script
+from musadoctor.fleet.carry.kubernetes_manifest import (
+    CONTAINER,
+    LABEL,
+    RESOURCE,
+    daemonset_name,
+    manifest,
+)
+from musadoctor.fleet.carry.kubernetes_pods import Object, Pod, objects, pod, text, under
 from musadoctor.report import JSON
 from musadoctor.system import Ran
 
-RESOURCE = "mthreads.com/gpu=1"
+SCHEDULE_SECONDS = 30.0
+"""Until a pod has to have a place on its node."""
 PLACE_SECONDS = 120.0
 """Until a pod has to run: its image may have to be pulled."""
 POLL_SECONDS = 1.0
+CALL_SECONDS = 20.0
+"""What the API server may take."""
+LOG_SECONDS = 10.0
+"""What a node may take to hand out a log."""
+END_SECONDS = 4.0
+"""What taking the pods away may take when somebody waits for us to end."""
+OVER_SECONDS = 2.0
+"""What kubectl may take over the time that it gives to the server."""
+READERS = 16
+"""Logs that are read at one time."""
 LONGEST_LIST = 64 << 20
 """Bytes of what the API server says of nodes or pods."""
 LONGEST_LOG = 16 << 20
-LABEL = "musadoctor.run"
-HOPELESS = {
-    *("CreateContainerConfigError", "CreateContainerError", "ErrImagePull", "ErrImageNeverPull"),
-    *("ImageInspectError", "ImagePullBackOff", "InvalidImageName", "RunContainerError"),
-    "CrashLoopBackOff",
-}
-"""Reasons for which a container waits in vain."""
-Object = Mapping[str, JSON]
+NO_POD = "no pod was made for it, as where a taint keeps pods off; see: kubectl describe node {}"
 
 
 class Kubernetes(NamedTuple):
@@ -86,9 +103,10 @@ class Kubernetes(NamedTuple):
             return self.nodes
         labels = ("-l", self.selector) if self.selector else ()
         found = self._listed(("get", "nodes", *labels), threading.Event())
-        names = tuple(_text(_under(node, "metadata"), "name") for node in found)
+        names = tuple(text(under(node, "metadata"), "name") for node in found)
         if not names:
-            raise EngineError(f"no node has the labels {quoted(self.selector)}")
+            having = f" has the labels {quoted(self.selector)}" if self.selector else " is there"
+            raise EngineError(f"no node{having}; see: kubectl get nodes --show-labels")
         for name in names:
             if not HOST.fullmatch(name):
                 raise EngineError(f"{quoted(name)} is no name of a node")
@@ -112,109 +130,58 @@ class Kubernetes(NamedTuple):
     def carry(self, errand: Errand, arrived: Arrived, cancelled: threading.Event) -> None:
         """Put a pod on each node, and tell of each as soon as its log holds the answer.
 
+        Pods that cannot be taken away again are told on standard error, with what to type: what
+        has arrived is not lost for that.
+
         Raises:
-            EngineError: kubectl is not there, the cluster takes no such pods, or they cannot be
-                taken away again.
+            EngineError: kubectl is not there, or the cluster takes no such pods.
         """
         hosts = self.hosts()
         nonce = secrets.token_hex(4)
-        applied = self._apply(self._manifest(errand, nonce, hosts), cancelled)
+        made = self._manifest(errand, nonce, hosts)
+        if not hosts or cancelled.is_set():
+            return
+        applied = self._apply(made, cancelled)
+        left = ""
         try:
-            if applied.status != "ok":
-                if cancelled.is_set():
-                    return
-                raise EngineError(f"kubectl cannot apply the pods: {_words(applied)}")
-            self._watch(errand, nonce, hosts, arrived, cancelled)
+            if applied.status == "ok":
+                self._watch(errand, nonce, hosts, arrived, cancelled)
         finally:
             # Also where it is not known whether anything was applied.
-            self._delete(nonce)
+            left = self._delete(nonce, END_SECONDS if cancelled.is_set() else CALL_SECONDS)
+            if left and applied.status == "ok":
+                # After the line that tells who has not answered yet.
+                sys.stderr.write(f"\nmusadoctor: {left}\n")
+        if applied.status != "ok" and not cancelled.is_set():
+            ends = f"; {left}" if left else ""
+            raise EngineError(f"kubectl cannot apply the pods: {_words(applied)}{ends}")
 
     def manifest_text(self, errand: Errand) -> str:
-        """What would be applied, as YAML.
+        """What would be applied, as YAML; the cluster is asked where nodes are chosen by labels.
 
         Raises:
             EngineError: see :meth:`carry`.
         """
-        hosts = self.nodes or ()
-        made = self._manifest(errand, "dryrun", hosts)
+        made = self._manifest(errand, "dryrun", self.hosts() if self.selector else self.nodes or ())
         return cast("str", cast("Any", yaml).safe_dump(made, sort_keys=False))
 
     def _manifest(self, errand: Errand, nonce: str, hosts: Sequence[str]) -> dict[str, JSON]:
-        if errand.zipapp is not None:
-            raise EngineError("an image holds musadoctor already: --bring is for the other engines")
-        limits = self._limits()
-        text = script(errand, nonce, name='"$NODE"', payload="installed", watched=False)
-        labels: dict[str, JSON] = {"app.kubernetes.io/name": "musadoctor", LABEL: nonce}
-        container: dict[str, JSON] = {
-            "name": "musadoctor",
-            "image": self.image,
-            "imagePullPolicy": "IfNotPresent",
-            # A DaemonSet starts again what has ended, and the log of a pod that waits stays.
-            "command": ["sh", "-c", f"{text}exec sleep {int(errand.seconds + PLACE_SECONDS)}"],
-            "env": [
-                {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
-                {"name": "HOME", "value": "/tmp"},  # noqa: S108 - in the container
-            ],
-            "resources": {} if limits is None else {"limits": limits},
-            "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - as above
-            "securityContext": {
-                "allowPrivilegeEscalation": False,
-                "capabilities": {"drop": ["ALL"]},
-                "readOnlyRootFilesystem": True,
-            },
-        }
-        pod: dict[str, JSON] = {
-            "automountServiceAccountToken": False,
-            "terminationGracePeriodSeconds": 1,
-            **self._placed(hosts),
-            # Nodes with cards are often kept for those that ask for cards, by a taint of that name.
-            "tolerations": [{"key": name, "operator": "Exists"} for name in limits or ()],
-            "containers": [container],
-            "volumes": [{"name": "tmp", "emptyDir": {}}],
-        }
-        metadata: dict[str, JSON] = {"name": f"musadoctor-{nonce}", "labels": labels}
-        if self.namespace:
-            metadata["namespace"] = self.namespace
-        return {
-            "apiVersion": "apps/v1",
-            "kind": "DaemonSet",
-            "metadata": metadata,
-            "spec": {
-                "selector": {"matchLabels": {LABEL: nonce}},
-                "template": {"metadata": {"labels": labels}, "spec": pod},
-            },
-        }
+        # Ten thousand names make a long object; all nodes need none.
+        chosen = self.nodes is not None or self.selector
+        return manifest(
+            errand,
+            nonce,
+            image=self.image,
+            namespace=self.namespace,
+            resource=self.resource,
+            nodes=hosts if chosen else (),
+        )
 
-    def _limits(self) -> dict[str, JSON] | None:
-        """What is asked of the device plugin."""
-        if not self.resource:
-            return None
-        name, separated, number = self.resource.partition("=")
-        if not (name and separated and number.isdecimal()):
-            raise EngineError(f"{quoted(self.resource)}: expected NAME=N, as in {RESOURCE}")
-        return {name: number}
-
-    def _placed(self, hosts: Sequence[str]) -> dict[str, JSON]:
-        """On which nodes pods are placed: by name, for labels are no more than a way to names."""
-        if not hosts:
-            return {}
-        # A field takes one value only; a term for each is what that leaves.
-        terms: list[JSON] = [
-            {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
-            for name in hosts
-        ]
-        required: JSON = {"nodeSelectorTerms": terms}
-        return {
-            "affinity": {
-                "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}
-            }
-        }
-
-    def _apply(self, manifest: Mapping[str, JSON], cancelled: threading.Event) -> Ran:
+    def _apply(self, made: Mapping[str, JSON], cancelled: threading.Event) -> Ran:
         with tempfile.TemporaryDirectory(prefix="musadoctor-") as folder:
             file = Path(folder) / "daemonset.json"
-            file.write_text(json.dumps(manifest), encoding="utf-8")
-            return self._kubectl(("apply", "-f", str(file)), cancelled, lambda _: True)
+            file.write_text(json.dumps(made), encoding="utf-8")
+            return self._kubectl(("apply", "-f", str(file)), cancelled, CALL_SECONDS)
 
     def _watch(
         self,
@@ -224,34 +191,58 @@ class Kubernetes(NamedTuple):
         arrived: Arrived,
         cancelled: threading.Event,
     ) -> None:
-        left = dict.fromkeys(hosts)
+        left = dict.fromkeys(hosts, "")
+        limit = PLACE_SECONDS + errand.seconds
         begun = time.monotonic()
-        states: dict[str, str] = {}
-        while left and not cancelled.is_set():
+        seconds = 0.0
+        while left and not cancelled.is_set() and seconds <= limit:
             seconds = time.monotonic() - begun
-            for pod in self._listed(("get", "pods", "-l", f"{LABEL}={nonce}"), cancelled, ""):
-                node = _node(pod)
-                if node in left:
-                    states[node] = _state(pod).reason
-                    if answer := self._told(pod, node, nonce, late=seconds > PLACE_SECONDS):
-                        del left[node]
-                        arrived(answer)
-            if seconds > PLACE_SECONDS + errand.seconds:
-                break
-            cancelled.wait(POLL_SECONDS)
-        for node in () if cancelled.is_set() else left:
-            arrived(_silent(node, states.get(node), errand.seconds))
+            for node, told in self._round(tuple(left), nonce, seconds, cancelled):
+                if isinstance(told, Answer):
+                    del left[node]
+                    arrived(told)
+                else:
+                    left[node] = told
+            if left:
+                cancelled.wait(POLL_SECONDS)
+        for node, why in () if cancelled.is_set() else left.items():
+            reason = line(f"no answer in {limit:g} s: {why or 'its pod runs'}")
+            arrived(Answer(node, None, TIMED_OUT, reason))
 
-    def _told(self, pod: Object, node: str, nonce: str, *, late: bool) -> Answer | None:
-        """What a pod tells, or why it never will; ``None`` where that is to be waited for."""
-        state = _state(pod)
-        if state.phase != "Pending" and not state.hopeless:
-            return self._read(_text(_under(pod, "metadata"), "name"), node, nonce)
-        if state.hopeless or late:
-            return Answer(node, None, NOT_PLACED, state.reason or "its pod does not start")
-        return None
+    def _round(
+        self, nodes: Sequence[str], nonce: str, seconds: float, cancelled: threading.Event
+    ) -> Iterable[tuple[str, Answer | str]]:
+        """Of each node what it tells, or why there is nothing yet."""
+        try:
+            listed = self._listed(("get", "pods", "-l", f"{LABEL}={nonce}"), cancelled)
+        except EngineError as error:
+            yield from ((node, str(error)) for node in nodes)
+            return
+        pods = {one.node: one for one in map(pod, listed)}
+        look = partial(self._look, nonce=nonce, seconds=seconds, cancelled=cancelled)
+        with ThreadPoolExecutor(READERS) as pool:
+            yield from zip(nodes, pool.map(look, nodes, map(pods.get, nodes)), strict=True)
 
-    def _read(self, pod: str, node: str, nonce: str) -> Answer | None:
+    def _look(
+        self,
+        node: str,
+        found: Pod | None,
+        *,
+        nonce: str,
+        seconds: float,
+        cancelled: threading.Event,
+    ) -> Answer | str:
+        """What a node tells, or why there is nothing yet."""
+        if found is not None and found.started:
+            return "" if cancelled.is_set() else self._read(found, nonce, cancelled)
+        if found is None:
+            reason, late, hopeless = NO_POD.format(node), seconds > SCHEDULE_SECONDS, False
+        else:
+            late = seconds > (PLACE_SECONDS if found.placed else SCHEDULE_SECONDS)
+            reason, hopeless = found.reason or "its pod does not start", found.hopeless
+        return Answer(node, None, NOT_PLACED, reason) if late or hopeless else reason
+
+    def _read(self, found: Pod, nonce: str, cancelled: threading.Event) -> Answer | str:
         """What a pod has printed, where that is a whole answer."""
         frames, answers, seen = Frames(nonce), list[Answer](), 0
 
@@ -261,66 +252,65 @@ class Kubernetes(NamedTuple):
             answers.extend(frames.feed(piece))
             return not answers and seen <= LONGEST_LOG
 
-        self._kubectl(("logs", pod), threading.Event(), heard)
+        # A mesh may have put a container of its own into the pod.
+        command = ("logs", f"pod/{found.name}", "-c", CONTAINER)
+        ran = self._kubectl(command, cancelled, LOG_SECONDS, heard)
+        node = found.node
         if answers:
             return answers[0]._replace(host=node)
         if seen > LONGEST_LOG:
             return Answer(node, None, TOO_LARGE, f"a log of more than {LONGEST_LOG >> 20} MiB")
-        if seen and not frames.begun and frames.other.startswith("Error"):
-            return Answer(node, None, DAMAGED, line(frames.other))
-        return None
-
-    def _delete(self, nonce: str) -> None:
-        command = (
-            "delete",
-            "daemonset",
-            f"musadoctor-{nonce}",
-            "--ignore-not-found",
-            "--wait=false",
-        )
-        ran = self._kubectl(command, threading.Event(), lambda _: True)
         if ran.status != "ok":
-            raise EngineError(
-                f"the pods could not be taken away: {_words(ran)}; "
-                f"type: kubectl delete daemonset musadoctor-{nonce}"
-            )
+            return f"kubectl logs: {_words(ran)}"
+        if found.ended:
+            said = frames.other.rpartition("\n")[2] or "nothing"
+            reason = f"its container has ended ({found.reason or 'no reason given'}); it said: "
+            return Answer(node, None, DAMAGED, line(reason + said))
+        return ""
 
-    def _listed(
-        self, command: Sequence[str], cancelled: threading.Event, otherwise: str | None = None
-    ) -> Iterator[Object]:
-        """The items of an answer in JSON; with ``otherwise`` none where there is no such answer."""
+    def _delete(self, nonce: str, seconds: float) -> str:
+        """Take the pods away; where that fails, a sentence that says so."""
+        command = ("delete", "daemonset", daemonset_name(nonce))
+        more = ("--ignore-not-found", "--wait=false")
+        ran = self._kubectl((*command, *more), threading.Event(), seconds)
+        if ran.status == "ok":
+            return ""
+        typed = shlex.join(("kubectl", *self._where(), *command))
+        return f"its pods could not be taken away ({_words(ran)}); type: {typed}"
+
+    def _listed(self, command: Sequence[str], cancelled: threading.Event) -> Sequence[Object]:
+        """The items of an answer in JSON."""
         said = bytearray()
 
         def heard(piece: bytes) -> bool:
             said.extend(piece)
             return len(said) <= LONGEST_LIST
 
-        ran = self._kubectl((*command, "-o", "json"), cancelled, heard)
+        ran = self._kubectl((*command, "-o", "json"), cancelled, CALL_SECONDS, heard)
         try:
-            items = cast("JSON", json.loads(said)) if ran.status == "ok" else None
+            answer = cast("JSON", json.loads(said)) if ran.status == "ok" else None
         except (ValueError, RecursionError):
-            items = None
-        found = items.get("items") if isinstance(items, dict) else None
-        if not isinstance(found, list):
-            if otherwise is None:
-                raise EngineError(f"kubectl {' '.join(command[:2])}: {_words(ran)}")
-            return
-        for item in found:
-            if isinstance(item, dict):
-                yield item
+            answer = None
+        if not isinstance(answer, dict) or not isinstance(answer.get("items"), list):
+            raise EngineError(f"kubectl {' '.join(command[:2])}: {_words(ran)}")
+        return objects(answer, "items")
+
+    def _where(self) -> tuple[str, ...]:
+        return (*(("--namespace", self.namespace) if self.namespace else ()), *self.options)
 
     def _kubectl(
-        self, command: Sequence[str], cancelled: threading.Event, heard: Callable[[bytes], bool]
+        self,
+        command: Sequence[str],
+        cancelled: threading.Event,
+        seconds: float,
+        heard: Callable[[bytes], bool] = lambda _: True,
     ) -> Ran:
         program = shutil.which("kubectl")
         if program is None:
             raise EngineError("kubectl is not installed here: install it, and set up its context")
-        where = ("--namespace", self.namespace) if self.namespace else ()
-        limit = 3 * CONNECT_SECONDS
-        timeout = f"--request-timeout={2 * CONNECT_SECONDS}s"
         return runner.stream(
-            [program, timeout, *where, *self.options, *command],
-            limit=limit,
+            [program, f"--request-timeout={seconds:g}s", *self._where(), *command],
+            limit=seconds + OVER_SECONDS,
             cancelled=cancelled,
             heard=heard,
         )
@@ -329,63 +319,3 @@ class Kubernetes(NamedTuple):
 def _words(ran: Ran) -> str:
     """What kubectl says of its failure."""
     return line(ran.err.strip().rpartition("\n")[2]) or ran.note or "no list of items came"
-
-
-def _under(value: Object, *keys: str) -> Object:
-    """The object at a path, or an empty one."""
-    for key in keys:
-        inner = value.get(key)
-        value = inner if isinstance(inner, dict) else {}
-    return value
-
-
-def _text(value: Object, key: str) -> str:
-    found = value.get(key)
-    return found if isinstance(found, str) else ""
-
-
-def _objects(value: Object, key: str) -> list[Object]:
-    found = value.get(key)
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
-
-
-def _node(pod: Object) -> str:
-    """The node that a pod runs on, or is meant for."""
-    if node := _text(_under(pod, "spec"), "nodeName"):
-        return node
-    affinity = _under(pod, "spec", "affinity", "nodeAffinity")
-    required = _under(affinity, "requiredDuringSchedulingIgnoredDuringExecution")
-    terms = _objects(required, "nodeSelectorTerms")
-    values = [field.get("values") for term in terms for field in _objects(term, "matchFields")]
-    names = [one[0] for one in values if isinstance(one, list) and len(one) == 1]
-    return names[0] if len(names) == 1 and isinstance(names[0], str) else ""
-
-
-class _State(NamedTuple):
-    phase: str
-    reason: str
-    """Why it does not run."""
-    hopeless: bool
-    """Whether waiting is in vain."""
-
-
-def _state(pod: Object) -> _State:
-    status = _under(pod, "status")
-    phase = _text(status, "phase")
-    for container in _objects(status, "containerStatuses"):
-        waiting = _under(container, "state", "waiting")
-        if reason := _text(waiting, "reason"):
-            said = line(f"{reason}: {_text(waiting, 'message')}")
-            return _State(phase, said, reason in HOPELESS)
-    for condition in _objects(status, "conditions"):
-        if _text(condition, "type") == "PodScheduled" and _text(condition, "status") == "False":
-            words = f"{_text(condition, 'reason')}: {_text(condition, 'message')}"
-            return _State(phase, line(words), hopeless=False)
-    return _State(phase, "", hopeless=False)
-
-
-def _silent(node: str, state: str | None, seconds: float) -> Answer:
-    """A node of which nothing came in time; ``state`` is that of its pod."""
-    if state is None:
-        return Answer(node, None, NOT_PLACED, "no pod was made for it; is it tainted?")
-    return Answer(node, None, TIMED_OUT, f"no answer in {seconds:g} s: {state or 'its pod runs'}")
