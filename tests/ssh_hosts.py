@@ -20,6 +20,12 @@ USUAL = SETS["4.3.5"]
 ODD = {"h5": USUAL._replace(driver="3.1.0-server")}
 CARDS = 2
 SPACE = "8m"
+WRITTEN = (
+    *("find", "/run/host/home", "/run/host/tmp", "-type", "f"),
+    # A checkout below /tmp: what is installed compiles itself on its first start.
+    *("!", "-path", "*/__pycache__/*"),
+)
+"""Run on a host, names the files that were written there."""
 PYTHON = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 
 START = """\

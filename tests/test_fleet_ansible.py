@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ssh_hosts import SshHosts
+from ssh_hosts import WRITTEN, SshHosts
 
 from musadoctor.fleet.answer import (
     DAMAGED,
@@ -210,7 +210,7 @@ def test_what_is_brought_needs_nothing_but_python(fleet: Fleet, hosts: SshHosts)
     assert json.loads(told["h1"].report or "")["facts"]["gmi"]["driver"] == "3.3.5-server"
     assert (told["h2"].kind, told["h3"].kind) == (NO_PYTHON, NO_PYTHON)
     assert told["h2"].reason.endswith("found: Python 3.6.8")
-    assert hosts.on("h1", "find", "/run/host/home", "/run/host/tmp", "-type", "f") == ""
+    assert hosts.on("h1", *WRITTEN) == ""
 
 
 def test_another_user_is_become_where_that_was_asked_for(fleet: Fleet, hosts: SshHosts) -> None:
