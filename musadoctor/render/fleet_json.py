@@ -13,7 +13,7 @@ from musadoctor.fleet.diff import Diff, FleetDiff, HostChange
 from musadoctor.fleet.diff_checks import StatusChange
 from musadoctor.fleet.nodes import fold
 from musadoctor.fleet.state import Fleet, Gate, exit_code, healthy
-from musadoctor.render import together
+from musadoctor.fleet.together import Together
 from musadoctor.report import JSON, Verdict, encode
 
 SCHEMA_VERSION = "1"
@@ -142,7 +142,32 @@ def _head(fleet: Fleet, gate: Gate) -> dict[str, JSON]:
         "exit_code": exit_code(fleet, gate),
         "healthy": _nodes(healthy(fleet, gate)),
         "grouped_by": fleet.grouped_by,
-        "collectives": together.document(fleet.together),
+        "collectives": _collectives(fleet.together),
+    }
+
+
+def _collectives(together: Together | None) -> JSON:
+    if together is None:
+        return None
+    found = together.found
+    return {
+        "outcome": together.outcome,
+        "nodes": fold(together.hosts),
+        "hosts": list(together.hosts),
+        "causes": [{"id": one.id, "message": one.message} for one in together.causes],
+        "group": found
+        and {
+            "nodes": fold(found.group),
+            "hosts": list(found.group),
+            "smallest": found.smallest,
+            "culprit": found.culprit or None,
+            "third": found.third or None,
+            "elsewhere": list(found.elsewhere),
+            "tries": found.tries,
+            "note": found.note,
+        },
+        "reason": together.reason,
+        "seconds": round(together.seconds, 1),
     }
 
 

@@ -5,7 +5,6 @@ from musadoctor.fleet.nodes import fold
 from musadoctor.fleet.together import Together
 from musadoctor.render.page import Page, block, count, explain, heading, paragraph, put, row, words
 from musadoctor.render.text import STYLES
-from musadoctor.report import JSON
 
 COLUMN = 9
 OUTCOME_STYLES = {
@@ -55,29 +54,3 @@ def blame(found: Found) -> str:
         shared = "look at what all hosts share"
         return f"{nodes} together, and each of them with {found.third} as well: {shared}"
     return f"{nodes} together; each of them works with {found.third}"
-
-
-def document(together: Together | None) -> JSON:
-    """The same as JSON; ``null`` where it was not asked for."""
-    if together is None:
-        return None
-    found = together.found
-    return {
-        "outcome": together.outcome,
-        "nodes": fold(together.hosts),
-        "hosts": list(together.hosts),
-        "causes": [{"id": one.id, "message": one.message} for one in together.causes],
-        "group": found
-        and {
-            "nodes": fold(found.group),
-            "hosts": list(found.group),
-            "smallest": found.smallest,
-            "culprit": found.culprit or None,
-            "third": found.third or None,
-            "elsewhere": list(found.elsewhere),
-            "tries": found.tries,
-            "note": found.note,
-        },
-        "reason": together.reason,
-        "seconds": round(together.seconds, 1),
-    }
