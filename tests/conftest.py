@@ -9,10 +9,16 @@ from typing import NoReturn
 import pytest
 from engine_lab import Lab as EngineLab
 from fake_musa.build import build
+from hypothesis import settings
 from installer_lab import Lab, make_lab
 from slurm_nodes import SlurmNodes
 from ssh_hosts import SshHosts
 from wheel_index import served, write_index
+
+
+# A busy machine is no fault of what is tested.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -129,6 +129,16 @@ def test_more_hosts_than_programs_are_asked_in_turn(fleet: Fleet) -> None:
     assert len(fleet.carry(*fleet.hosts.names, fanout=3)) == 8
 
 
+def test_a_long_answer_is_whole(fleet: Fleet) -> None:
+    # Of random bytes: it stays long when it is packed.
+    fleet.stub("echo {; head -c 3000000 /dev/urandom | base64; echo }", "h1", "h2", "h3")
+    for _ in range(3):
+        fleet.told.clear()
+        told = fleet.carry("h1", "h2", "h3")
+        lengths = {len(answer.report or answer.reason) for answer in told.values()}
+        assert lengths == {4052637}
+
+
 def test_a_host_that_is_lost_takes_no_other_with_it(fleet: Fleet) -> None:
     fleet.stub()
     fleet.hosts.remove("h2", "musadoctor")

@@ -26,6 +26,9 @@ PROGRAMS = ("mpirun", "mpirun.openmpi", "mpirun.mpich", "mpiexec", "mpiexec.hydr
 OPEN_MPI = ("Open MPI", "OpenRTE", "PRRTE")
 """One of these is in what its ``--version`` prints."""
 LONGEST_VERSION = 64 << 10
+LINGERING = 'sh -c "$0" && exec cat >/dev/null'
+"""Runs the command that follows, and ends when its input does: when we have the answer. With its
+last rank Open MPI's mpirun ends too, and loses what it has not yet printed of a long one."""
 AS_ROOT = "attempt to run as root"
 _RULE = re.compile(r"^-{20,}$", re.MULTILINE)
 """Open MPI draws one above and below what it has to say."""
@@ -98,7 +101,7 @@ class Mpi(NamedTuple):
             host: Way(
                 (
                     *(program, *self.options, *unbound),
-                    *("-n", "1", "-host", host, "-wdir", "/", "sh", "-c"),
+                    *("-n", "1", "-host", host, "-wdir", "/", "sh", "-c", LINGERING),
                 ),
                 partial(_failed, host),
                 changes,
