@@ -15,7 +15,6 @@ from slurm_nodes import SlurmNodes
 from ssh_hosts import SshHosts
 from wheel_index import served, write_index
 
-
 # A busy machine is no fault of what is tested.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")

@@ -131,12 +131,12 @@ def test_more_hosts_than_programs_are_asked_in_turn(fleet: Fleet) -> None:
 
 def test_a_long_answer_is_whole(fleet: Fleet) -> None:
     # Of random bytes: it stays long when it is packed.
-    fleet.stub("echo {; head -c 3000000 /dev/urandom | base64; echo }", "h1", "h2", "h3")
+    fleet.stub("echo {; head -c 3000000 /dev/urandom | base64 -w 0; echo; echo }", "h1", "h2", "h3")
     for _ in range(3):
         fleet.told.clear()
         told = fleet.carry("h1", "h2", "h3")
-        lengths = {len(answer.report or answer.reason) for answer in told.values()}
-        assert lengths == {4052637}
+        lengths = [len(answer.report or answer.reason) for answer in told.values()]
+        assert lengths == [len("{\n") + 4_000_000 + len("\n}")] * 3
 
 
 def test_a_host_that_is_lost_takes_no_other_with_it(fleet: Fleet) -> None:
@@ -205,6 +205,25 @@ def test_musadoctor_is_brought_along_by_open_mpi(open_mpi: Fleet) -> None:
     told = open_mpi.carry("h1", "h2", errand=JSON._replace(zipapp=zipapp()))
     drivers = [json.loads(one.report or "")["facts"]["gmi"]["driver"] for one in told.values()]
     assert drivers == ["3.3.5-server"] * 2
+
+
+def test_an_interrupt_ends_what_was_brought(open_mpi: Fleet) -> None:
+    open_mpi.hosts.hang("h1", "mthreads-gmi")
+    errand = JSON._replace(zipapp=zipapp())
+    thread = threading.Thread(target=open_mpi.carry, args=("h1",), kwargs={"errand": errand})
+    thread.start()
+    until(lambda: "sleep 1000" in open_mpi.hosts.running("h1"))
+    open_mpi.cancelled.set()
+    thread.join()
+    assert open_mpi.told == []
+    until(lambda: open_mpi.idle("h1"))
+
+
+def test_a_tool_that_hangs_costs_its_host_its_limit_and_no_more(fleet: Fleet) -> None:
+    fleet.hosts.hang("h1", "mthreads-gmi")
+    told = fleet.carry("h1", errand=JSON._replace(arguments=("--json", "--timeout", "2")))
+    assert '"verdict"' in (told["h1"].report or "")
+    until(lambda: fleet.idle("h1"))
 
 
 def test_a_host_without_open_mpi_says_what_mpirun_says_first(open_mpi: Fleet) -> None:
