@@ -264,7 +264,7 @@ EXPECTED = {
     # Where the programs of the engines are, and the files that they are handed.
     "musadoctor/cli/fleet_run.py": {"shutil"},
     "musadoctor/fleet/carry/ssh.py": {"shutil"},
-    "musadoctor/fleet/carry/mpi.py": {"shutil"},
+    "musadoctor/fleet/carry/mpi.py": {"shutil", "tempfile"},
     "musadoctor/fleet/carry/slurm_site.py": {"shutil"},
     "musadoctor/fleet/carry/kubernetes.py": {"file.write_text", "shutil", "tempfile"},
     "musadoctor/fleet/carry/ansible.py": {

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -217,6 +218,18 @@ def test_an_interrupt_ends_what_was_brought(open_mpi: Fleet) -> None:
     thread.join()
     assert open_mpi.told == []
     until(lambda: open_mpi.idle("h1"))
+
+
+def test_nothing_is_left_on_this_machine(
+    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = tmp_path / "tmp"
+    own.mkdir()
+    monkeypatch.setenv("TMPDIR", str(own))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    fleet.stub()
+    assert fleet.carry("h1", "h2")["h1"].report == REPORT
+    assert list(own.iterdir()) == []
 
 
 def test_a_tool_that_hangs_costs_its_host_its_limit_and_no_more(fleet: Fleet) -> None:

@@ -10,6 +10,7 @@ implementation's affair: MPICH hands on all that is set here.
 
 import re
 import shutil
+import tempfile
 import threading
 from collections.abc import Sequence
 from functools import partial
@@ -94,21 +95,26 @@ class Mpi(NamedTuple):
             )
         # It ties a rank to one processor, and the report would be one on that.
         unbound = ("--bind-to", "none") if open_mpi else ()
-        # Else gpu1.a and gpu1.b are both gpu1.
-        changes = {"OMPI_MCA_orte_keep_fqdn_hostnames": "1"}
-        ways = {
-            # The options that MPI's standard gives to mpiexec.
-            host: Way(
-                (
-                    *(program, *self.options, *unbound),
-                    *("-n", "1", "-host", host, "-wdir", "/", "sh", "-c", LINGERING),
-                ),
-                partial(_failed, host),
-                changes,
-            )
-            for host in hosts
-        }
-        carry_to_each(ways, self.fanout, errand, arrived, cancelled)
+        # Where mpirun is ended, it leaves what it has written here.
+        with tempfile.TemporaryDirectory(prefix="musadoctor-", ignore_cleanup_errors=True) as own:
+            changes = {
+                # Else gpu1.a and gpu1.b are both gpu1.
+                "OMPI_MCA_orte_keep_fqdn_hostnames": "1",
+                "OMPI_MCA_orte_local_tmpdir_base": own,
+            }
+            ways = {
+                # The options that MPI's standard gives to mpiexec.
+                host: Way(
+                    (
+                        *(program, *self.options, *unbound),
+                        *("-n", "1", "-host", host, "-wdir", "/", "sh", "-c", LINGERING),
+                    ),
+                    partial(_failed, host),
+                    changes,
+                )
+                for host in hosts
+            }
+            carry_to_each(ways, self.fanout, errand, arrived, cancelled)
 
 
 def _version(program: str, cancelled: threading.Event) -> str:
