@@ -205,13 +205,13 @@ def _converse(
                 return "timed out"
             longest = DRAIN if selector.get_map() else 0.001
             ready = selector.select(max(0.0, min(rest, longest)))
-            if ended and (rest <= 0 or not ready):
-                return ""
             for key, _ in ready:
                 if key.fd == source:
                     left = _write(selector, source, left)
                 elif not _hand_on(selector, key.fd, listeners[key.fd]):
                     return "flooded"
+            if ended and (rest <= 0 or not ready):
+                return ""
     return "cancelled"
 
 

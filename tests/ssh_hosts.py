@@ -20,12 +20,6 @@ USUAL = SETS["4.3.5"]
 ODD = {"h5": USUAL._replace(driver="3.1.0-server")}
 CARDS = 2
 SPACE = "8m"
-WRITTEN = (
-    *("find", "/run/host/home", "/run/host/tmp", "-type", "f"),
-    # A checkout below /tmp: what is installed compiles itself on its first start.
-    *("!", "-path", "*/__pycache__/*"),
-)
-"""Run on a host, names the files that were written there."""
 PYTHON = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
 
 START = """\
@@ -81,6 +75,7 @@ class SshHosts:
         self._software = ODD if software is None else software
         self._changed: set[str] = set()
         self.folder.mkdir()
+        self._mended = self.folder / "mended"
         for key in ("id", "host-key", "other-key"):
             self._run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / key))
         names = "".join(f"{self.address(host)} {host}\\n" for host in self.names)
@@ -103,6 +98,7 @@ class SshHosts:
                 "sh", "-c", f"until [ $(ps -o comm= {self._init[host]}) = sleep ]; do :; done"
             )
             self._start_sshd(host)
+        self._mended.touch()
 
     def address(self, host: str) -> str:
         """Its place in the lab's network."""
@@ -129,6 +125,15 @@ class SshHosts:
         ours = [args for pid, stat, args in fields if pid != "1" and not stat.startswith("Z")]
         return [args for args in ours if not args.startswith(("ps -eo", "sshd: /usr/sbin/sshd"))]
 
+    def written(self, host: str) -> str:
+        """The files that were written on the host since it was mended."""
+        return self.on(
+            host,
+            *("find", "/run/host/home", "/run/host/tmp", "-type", "f", "-newer", str(self._mended)),
+            # A checkout below /tmp: what is installed compiles itself on its first start.
+            *("!", "-path", "*/__pycache__/*"),
+        )
+
     def mend(self) -> None:
         """Make every host what it was when it was new."""
         for host in sorted(self._changed):
@@ -144,6 +149,7 @@ class SshHosts:
             self._start_sshd(host)
         self._changed.clear()
         self._write_client()
+        self._mended.touch()
 
     def close(self) -> None:
         """End the hosts; the lab would, too."""

@@ -179,8 +179,55 @@ def test_a_canary_without_musadoctor_stops(rollout: Rollout) -> None:
     assert rollout.message.startswith("a is not examined by /nowhere/musadoctor: ")
 
 
+@pytest.mark.parametrize(
+    ("says", "message"),
+    [
+        ("done\n", "a is not examined by {}: done"),
+        ("", "a is not examined by {}: "),
+        ('{"verdict": "broken"}', "a is broken"),
+        ('{"results": []}', "a is not examined by {}: "),
+    ],
+)
+def test_an_exit_code_of_0_clears_nobody_without_a_verdict(
+    rollout: Rollout, says: str, message: str
+) -> None:
+    rollout.host_that_says("a", says, 0)
+    rollout.host("b", "s5000-4.3.5")
+    assert rollout.run() != 0
+    assert rollout.touched == {"a"}
+    assert rollout.message.startswith(message.format(f"{rollout.folder}/musadoctor-a"))
+
+
+def test_a_host_with_warnings_only_is_cleared_unless_they_are_to_stop(rollout: Rollout) -> None:
+    rollout.host_that_says("a", report(verdict="degraded"), 0)
+    assert rollout.run() == 0, rollout.said
+    (rollout.folder / "a").rmdir()
+    rollout.host_that_says("a", report(verdict="degraded"), 1)
+    assert rollout.run() != 0
+    assert rollout.message == "a is degraded"
+
+
+def test_the_inventory_that_is_shown_names_its_hosts() -> None:
+    listed = subprocess.run(
+        [
+            *(f"{PROGRAMS}/ansible-inventory", "-i", str(FOLDER / "inventory.example.ini")),
+            *("--list", "--export"),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "LC_ALL": "C.UTF-8"},
+    )
+    inventory = json.loads(listed.stdout)
+    assert inventory["gpu"]["hosts"] == ["gpu001", "gpu002", "gpu003", "gpu004"]
+    assert inventory["_meta"]["hostvars"]["gpu004"]["ansible_host"] == "192.0.2.14"
+
+
 def test_what_a_host_says_is_no_template(rollout: Rollout) -> None:
-    fix = {"text": "{{ lookup('pipe', 'touch " + str(rollout.folder) + "/hit') }}", "commands": []}
+    fix: dict[str, Any] = {
+        "text": "{{ lookup('pipe', 'touch " + str(rollout.folder) + "/hit') }}",
+        "commands": [],
+    }
     said = result("evil", findings=[{"message": "{{ 6 * 7 }}", "fix": fix}])
     rollout.host_that_says("a", report(causes=["evil"], results=[said]), 1)
     assert rollout.run() != 0

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ssh_hosts import WRITTEN, SshHosts
+from ssh_hosts import SshHosts
 
 from musadoctor.fleet.answer import (
     DAMAGED,
@@ -210,7 +210,7 @@ def test_what_is_brought_needs_nothing_but_python(fleet: Fleet, hosts: SshHosts)
     assert json.loads(told["h1"].report or "")["facts"]["gmi"]["driver"] == "3.3.5-server"
     assert (told["h2"].kind, told["h3"].kind) == (NO_PYTHON, NO_PYTHON)
     assert told["h2"].reason.endswith("found: Python 3.6.8")
-    assert hosts.on("h1", *WRITTEN) == ""
+    assert hosts.written("h1") == ""
 
 
 def test_another_user_is_become_where_that_was_asked_for(fleet: Fleet, hosts: SshHosts) -> None:
@@ -432,7 +432,11 @@ def test_a_name_that_no_report_can_bear_is_refused(here: Fleet, inventory: Path)
 
 
 @pytest.mark.parametrize(
-    "option", ["-K", "-k", "-bK", "-J", "--ask-become-pass", "--ask-pass", "--vault-id=x@prompt"]
+    "option",
+    [
+        *("-K", "-k", "-bK", "-J", "--ask-become-pass", "--ask-pass"),
+        *("--vault-id=x@prompt", "prompt", "--vault-id=prompt_ask_vault_pass"),
+    ],
 )
 def test_ansible_cannot_ask_for_a_password(here: Fleet, option: str) -> None:
     with pytest.raises(EngineError) as told:
@@ -441,6 +445,22 @@ def test_ansible_cannot_ask_for_a_password(here: Fleet, option: str) -> None:
         f"Ansible cannot ask for a password here ({option}): use keys, sudo that asks for none, "
         "or --become-password-file, --connection-password-file and --vault-password-file"
     )
+
+
+@pytest.mark.parametrize("option", ["-o", "-bo", "--one-line", "--one"])
+def test_no_host_is_asked_where_its_answer_would_not_be_understood(
+    here: Fleet, option: str
+) -> None:
+    with pytest.raises(EngineError) as told:
+        here.engine._replace(options=(option,)).hosts()
+    assert str(told.value) == (
+        f"Ansible would print its answers in another form ({option}): leave --one-line out"
+    )
+
+
+def test_options_of_which_ansible_needs_nobody_are_its_own(here: Fleet) -> None:
+    here.engine = here.engine._replace(options=("-bvD", "-ekey=ok", "-uko", "--limit=a:c"))
+    assert here.engine.hosts() == ("a", "c")
 
 
 def test_without_ansible_nothing_is_carried(

@@ -498,7 +498,7 @@ esac
 """
 RUNS_HERE = """\
 for last; do :; done
-case $last in *dd*) SLURMD_NODENAME=g3 exec sh -c "$last" ;; esac
+case $last in *"dd bs="*) SLURMD_NODENAME=g3 exec sh -c "$last" ;; esac
 SLURMD_NODENAME=g1 sh -c "$last"
 echo "srun: error: no more pens" >&2
 exit 1

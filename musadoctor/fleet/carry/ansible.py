@@ -62,8 +62,10 @@ SETTINGS = {
     "ANSIBLE_ASK_VAULT_PASS": "0",
 }
 """Of the user's settings, those that are changed."""
-_ASKS = re.compile(r"-[bCDov]*[kKJ].*|--ask-.*|(?:--vault-id=)?.*@prompt")
+_ASKS = re.compile(r"-[bCDv]*[kKJ].*|--ask-.*|(?:--vault-id=)?(?:.*@)?prompt(?:_ask_vault_pass)?")
 """Options with which Ansible asks a person for a password."""
+_SHORTENS = re.compile(r"-[bCDv]*o.*|--o.*")
+"""The option with which Ansible prints in its own way whatever else is set; also cut short."""
 _LISTED = re.compile(r"^  hosts \(\d+\):\n((?:    .+\n)*)", re.MULTILINE)
 """What ``--list-hosts`` prints."""
 # The clock holds the script's input; when it stops, the script ends what it has begun. Its number
@@ -103,8 +105,8 @@ class Ansible(NamedTuple):
         """The names of the inventory, sorted: Ansible's own order is another every time.
 
         Raises:
-            EngineError: Ansible is not there, would ask for a password, or finds no host; or one
-                of the names is none that a report could bear.
+            EngineError: Ansible is not there, would ask for a password or print in another form,
+                or finds no host; or one of the names is none that a report could bear.
         """
         return _listed(self, threading.Event())
 
@@ -217,6 +219,11 @@ def _command(engine: Ansible) -> list[str]:
                 f"Ansible cannot ask for a password here ({line(option, 40)}): use keys, sudo that "
                 "asks for none, or --become-password-file, --connection-password-file and "
                 "--vault-password-file"
+            )
+        if _SHORTENS.fullmatch(option):
+            raise EngineError(
+                f"Ansible would print its answers in another form ({line(option, 40)}): leave "
+                "--one-line out"
             )
     become = ["--become"] if engine.become else []
     return [program, engine.pattern, f"--timeout={CONNECT_SECONDS}", *become, *_chosen(engine)]
