@@ -95,6 +95,11 @@ def main() -> None:
         if "--verbose" in sys.argv or case.outcome != "right first":
             print(f"{case.name}: {case.outcome}: {', '.join(case.causes) or '-'}", end="")
             print(f"; expected {' or '.join(case.expected) or 'nothing'}")
+    tables(everything)
+
+
+def tables(everything: Sequence[Diagnosed]) -> None:
+    """Print how many came out how: all, and by kind."""
     print(f"\n{'':26}" + "".join(f"{name:>10}" for name in (*SETS, "all")) + "   yes partly    no")
     for outcome in OUTCOMES:
         of_outcome = [case for case in everything if case.outcome == outcome]

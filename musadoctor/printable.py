@@ -3,7 +3,7 @@
 
 def printable(text: str) -> str:
     """``text`` with a mark for each character that a terminal would obey."""
-    if text.isprintable():
+    if text.replace("\n", "").replace("\t", "").isprintable():
         return text
     # Not printable by Python's reckoning are also the blanks of Chinese and of web pages.
     return "".join(c if c.isprintable() or c in "\n\t\u3000\xa0" else "\ufffd" for c in text)

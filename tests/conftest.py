@@ -15,9 +15,10 @@ from slurm_nodes import SlurmNodes
 from ssh_hosts import SshHosts
 from wheel_index import served, write_index
 
-# A busy machine is no fault of what is tested.
-settings.register_profile("patient", deadline=None)
-settings.load_profile("patient")
+# The same examples every time, and no deadline: neither chance nor a busy machine is a fault of what
+# is tested. `--hypothesis-profile=default` looks for more, and for new ones.
+settings.register_profile("gate", settings.get_profile("ci"), max_examples=40)
+settings.load_profile("gate")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,7 +36,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what waits for engines, torch or installers, so that it can run beside the rest."""
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
-        if "engine_lab" in fixtures:
+        if "engine_lab" in fixtures or "ansible" in item.path.name:
             item.add_marker("engines")
         elif {"torch_python", "lab"} & fixtures:
             item.add_marker("beside")

@@ -122,12 +122,12 @@ def make_lab(root: Path, url: str) -> Lab:
     tools = environment / "bin"
     _fetch(sys.executable, "-m", "venv", str(environment))
     _fetch(str(tools / "python"), "-m", "pip", "install", "-q", "uv")
-    uv = [str(tools / "uv"), "pip", "install", "-q", "-p", str(environment)]
+    uv = [str(tools / "uv"), "pip", "install", "-q", "--compile-bytecode", "-p", str(environment)]
     _fetch(*uv, "poetry>=2,<3")
     pips = {"oldest": f"pip=={OLDEST_PIP}", "newest": "pip"}
     folders = {name: root / "pips" / name for name in pips}
     for name, wanted in pips.items():
-        _fetch(*uv, "--compile-bytecode", "--target", str(folders[name]), wanted)
+        _fetch(*uv, "--target", str(folders[name]), wanted)
     return Lab(root, url, tools, folders)
 
 

@@ -2,10 +2,13 @@
 
 import json
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from musadoctor.doctor import Options, examine
 from musadoctor.recording import Recording
+from musadoctor.report import Report
 
 HOSTS = Path(__file__).parent / "hosts"
 CASES = sorted(path.parent.name for path in HOSTS.glob("*/recording.json"))
@@ -14,6 +17,12 @@ CASES = sorted(path.parent.name for path in HOSTS.glob("*/recording.json"))
 def recorded(case: str) -> Recording:
     """The machine of a case."""
     return Recording(json.dumps(whole(case)), case)
+
+
+@cache
+def examined(case: str) -> Report:
+    """What is found on it, by the checks of the package alone."""
+    return examine(recorded(case), Options(plugins=False, recording=case))
 
 
 def whole(case: str) -> dict[str, Any]:

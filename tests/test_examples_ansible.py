@@ -12,10 +12,9 @@ from typing import Any
 
 import pytest
 import yaml
-from recorded import recorded
+from recorded import examined
 from ssh_hosts import SshHosts
 
-from musadoctor.doctor import Options, examine
 from musadoctor.fleet.carry.bring import zipapp
 from musadoctor.render import json as json_renderer
 from musadoctor.report import exit_code
@@ -47,7 +46,7 @@ class Rollout:
 
     def host(self, name: str, case: str, **variables: Any) -> None:
         """A host on which musadoctor says what it says of a recorded one."""
-        report = examine(recorded(case), Options(plugins=False, recording=case))
+        report = examined(case)
         code = exit_code(report, fail_on="error", strict=False)
         self.host_that_says(name, json_renderer.render(report), code, **variables)
 
@@ -90,11 +89,19 @@ class Rollout:
         return {path.name for path in self.folder.iterdir() if path.is_dir()}
 
     @property
+    def messages(self) -> dict[str, str]:
+        """Why the play stopped, by host."""
+        found = re.findall(
+            r'^fatal: \[(\w+)[^\]]*\]: FAILED! => .*"msg": ("(?:[^"\\]|\\.)*")',
+            self.said,
+            re.MULTILINE,
+        )
+        return {host: json.loads(message) for host, message in found}
+
+    @property
     def message(self) -> str:
-        """Why the play stopped."""
-        found = re.search(r'"msg": ("(?:[^"\\]|\\.)*")', self.said)
-        assert found, self.said
-        text: str = json.loads(found[1])
+        """Why the play stopped at the one host."""
+        (text,) = self.messages.values()
         return text
 
 
@@ -141,14 +148,6 @@ def test_every_host_of_a_batch_is_asked_and_the_next_is_not_touched(rollout: Rol
     assert rollout.message.startswith("c is broken. ")
 
 
-def test_a_host_that_was_not_cleared_is_no_canary(rollout: Rollout) -> None:
-    rollout.host("a", "gmi-hangs")
-    rollout.host("b", "s5000-4.3.5")
-    assert rollout.run() != 0
-    assert rollout.touched == {"a"}
-    assert rollout.message.startswith("a is unknown. ")
-
-
 def test_a_canary_that_cannot_be_reached_stops(rollout: Rollout) -> None:
     rollout.host(
         "a", "s5000-4.3.5", ansible_connection="ssh", ansible_host="127.0.0.1", ansible_port=1
@@ -169,33 +168,6 @@ def test_a_host_of_a_batch_that_cannot_be_reached_stops_the_next(rollout: Rollou
     assert rollout.run("-e", '{"rollout_serial": [1, 2]}') != 0
     assert rollout.touched == {"a", "b", "c"}
     assert "d is not touched, for these hosts were lost before it: b" in rollout.said
-
-
-def test_a_canary_without_musadoctor_stops(rollout: Rollout) -> None:
-    rollout.host("a", "s5000-4.3.5", musadoctor_command=["/nowhere/musadoctor"])
-    rollout.host("b", "s5000-4.3.5")
-    assert rollout.run() != 0
-    assert rollout.touched == {"a"}
-    assert rollout.message.startswith("a is not examined by /nowhere/musadoctor: ")
-
-
-@pytest.mark.parametrize(
-    ("says", "message"),
-    [
-        ("done\n", "a is not examined by {}: done"),
-        ("", "a is not examined by {}: "),
-        ('{"verdict": "broken"}', "a is broken"),
-        ('{"results": []}', "a is not examined by {}: "),
-    ],
-)
-def test_an_exit_code_of_0_clears_nobody_without_a_verdict(
-    rollout: Rollout, says: str, message: str
-) -> None:
-    rollout.host_that_says("a", says, 0)
-    rollout.host("b", "s5000-4.3.5")
-    assert rollout.run() != 0
-    assert rollout.touched == {"a"}
-    assert rollout.message.startswith(message.format(f"{rollout.folder}/musadoctor-a"))
 
 
 def test_a_host_with_warnings_only_is_cleared_unless_they_are_to_stop(rollout: Rollout) -> None:
@@ -223,30 +195,47 @@ def test_the_inventory_that_is_shown_names_its_hosts() -> None:
     assert inventory["_meta"]["hostvars"]["gpu004"]["ansible_host"] == "192.0.2.14"
 
 
-def test_what_a_host_says_is_no_template(rollout: Rollout) -> None:
-    fix: dict[str, Any] = {
-        "text": "{{ lookup('pipe', 'touch " + str(rollout.folder) + "/hit') }}",
-        "commands": [],
-    }
-    said = result("evil", findings=[{"message": "{{ 6 * 7 }}", "fix": fix}])
-    rollout.host_that_says("a", report(causes=["evil"], results=[said]), 1)
-    assert rollout.run() != 0
-    assert rollout.message == f"a is broken. evil: {{{{ 6 * 7 }}}}. First: {fix['text']}"
-    assert not (rollout.folder / "hit").exists()
-
-
-def test_the_first_fix_is_that_of_the_first_cause_that_has_one(rollout: Rollout) -> None:
-    fix = {"text": "Load it", "commands": ["modprobe mtgpu", "reboot"]}
+def test_each_host_that_is_not_cleared_is_told_why(rollout: Rollout) -> None:
+    hit = rollout.folder / "hit"
+    evil: dict[str, Any] = {"text": f"{{{{ lookup('pipe', 'touch {hit}') }}}}", "commands": []}
+    load = {"text": "Load it", "commands": ["modprobe mtgpu", "reboot"]}
     results = [
         result("first", findings=[{"message": "one", "fix": None}]),
-        result("second", findings=[{"message": "two", "fix": fix}]),
+        result("second", findings=[{"message": "two", "fix": load}]),
         result("other", findings=[{"message": "three", "fix": None}]),
     ]
-    rollout.host_that_says("a", report(causes=["first", "second"], results=results), 1)
-    assert rollout.run() != 0
-    assert rollout.message == (
-        "a is broken. first: one; second: two. First: Load it: modprobe mtgpu; reboot"
-    )
+    template = result("evil", findings=[{"message": "{{ 6 * 7 }}", "fix": evil}])
+    by = f"is not examined by {rollout.folder}/musadoctor-"
+    says = {
+        # An exit code of 0 clears nobody without a verdict.
+        "words": ("done\n", 0, f"{by}words: done"),
+        "silent": ("", 0, f"{by}silent: "),
+        "sick": ('{"verdict": "broken"}', 0, "is broken"),
+        "empty": ('{"results": []}', 0, f'{by}empty: {{"results": []}}'),
+        "template": (
+            report(causes=["evil"], results=[template]),
+            1,
+            f"is broken. evil: {{{{ 6 * 7 }}}}. First: {evil['text']}",
+        ),
+        "causes": (
+            report(causes=["first", "second"], results=results),
+            1,
+            "is broken. first: one; second: two. First: Load it: modprobe mtgpu; reboot",
+        ),
+    }
+    for name, (text, code, _) in says.items():
+        rollout.host_that_says(name, text, code)
+    rollout.host("unknown", "gmi-hangs")
+    rollout.host("absent", "s5000-4.3.5", musadoctor_command=["/nowhere/musadoctor"])
+    rollout.host("well", "s5000-4.3.5")
+    rollout.host("z", "s5000-4.3.5")
+    assert rollout.run("-e", '{"rollout_serial": [9, 1]}') != 0
+    assert rollout.touched == {*says, "unknown", "absent", "well"}
+    told = rollout.messages
+    assert told.pop("unknown").startswith("unknown is unknown. ")
+    assert told.pop("absent").startswith("absent is not examined by /nowhere/musadoctor: ")
+    assert told == {name: f"{name} {message}" for name, (_, _, message) in says.items()}
+    assert not hit.exists()
 
 
 def test_musadoctor_in_one_file_is_brought_and_taken_away(rollout: Rollout, tmp_path: Path) -> None:

@@ -47,8 +47,8 @@ def test_what_is_folded_can_be_expanded(names: list[str]) -> None:
 
 
 def test_scattered_hosts_of_many_racks_are_folded_without_a_search_for_the_best() -> None:
-    names = [f"r{rack}-n{node}" for rack in range(625) for node in range(16)]
-    some = random.Random(1).sample(names, 5000)
+    names = [f"r{rack}-n{node}" for rack in range(125) for node in range(16)]
+    some = random.Random(1).sample(names, 1000)
     folded = fold(some)
     assert set(NodeSet(folded, resolver=RESOLVER_NOGROUP)) == set(some)
     assert len(folded) < len(",".join(some)) / 2

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recorded import CASES, recorded
+from recorded import CASES, examined
 
-from musadoctor.doctor import Options, examine
+from musadoctor.doctor import Options
 from musadoctor.fleet.summary import (
     LONGEST_TEXT,
     NONE_JUDGED,
@@ -22,12 +22,7 @@ from musadoctor.fleet.summary import (
     summarise,
 )
 from musadoctor.render import json as json_renderer
-from musadoctor.report import Report
 from musadoctor.triage import diagnose_transcript
-
-
-def examined(case: str) -> Report:
-    return examine(recorded(case), Options(plugins=False, recording=case))
 
 
 def document(case: str) -> dict[str, Any]:

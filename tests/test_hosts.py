@@ -9,18 +9,15 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from recorded import CASES, HOSTS, recorded
+from recorded import CASES, HOSTS, examined
 
-from musadoctor.doctor import Options, examine
 from musadoctor.render import json as json_renderer
 from musadoctor.report import Report, exit_code
 
-SCHEMA = Path(__file__).parent.parent / "docs" / "report.schema.json"
+SCHEMA = Draft202012Validator(
+    json.loads((Path(__file__).parent.parent / "docs" / "report.schema.json").read_text("utf-8"))
+)
 HEALTHY = ("s5000-4.3.5", "s5000-5.2.0", "s4000-4.3.1", "s80-4.2.0", "side-by-side")
-
-
-def examined(case: str) -> Report:
-    return examine(recorded(case), Options(plugins=False, recording=case))
 
 
 def summary(report: Report) -> dict[str, Any]:
@@ -58,7 +55,7 @@ def test_host(case: str, request: pytest.FixtureRequest) -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_the_json_report_keeps_to_its_schema(case: str) -> None:
     document = json.loads(json_renderer.render(examined(case)))
-    Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).validate(document)
+    SCHEMA.validate(document)
 
 
 @pytest.mark.parametrize("case", HEALTHY)

@@ -1,6 +1,5 @@
 """``musadoctor triage``: the public failures, healthy version sets, and texts that are damaged."""
 
-import importlib.util
 import json
 import os
 import random
@@ -10,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from diagnosed import EXPECTED, diagnosed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -22,15 +22,6 @@ from musadoctor.transcript.text import MOST_BYTES, lines_of
 from musadoctor.triage import diagnose_transcript
 
 CASES = TESTS / "transcripts"
-_SPEC = importlib.util.spec_from_file_location(
-    "diagnosis", TESTS.parent / "benchmarks/diagnosis.py"
-)
-assert _SPEC is not None
-assert _SPEC.loader is not None
-diagnosis = importlib.util.module_from_spec(_SPEC)
-sys.modules["diagnosis"] = diagnosis
-_SPEC.loader.exec_module(diagnosis)
-
 SECOND = {"027-check-status-undefined-pvrsrv"}
 """Where the right cause comes behind one that is at a lower layer and right as well."""
 HEALTHY = [
@@ -55,15 +46,15 @@ def causes(report: Report) -> list[str]:
     return [cause.check.id for cause in report.causes if cause.check.severity != "note"]
 
 
-@pytest.mark.parametrize("name", diagnosis.expected())
+@pytest.mark.parametrize("name", EXPECTED)
 def test_a_public_failure_is_named_first(name: str) -> None:
-    case = diagnosis.diagnosed(name, diagnosis.expected()[name])
+    case = diagnosed(name)
     wanted = "right in the first three" if name in SECOND else "right first"
     assert case.outcome == wanted, case
 
 
 def test_every_case_has_a_transcript() -> None:
-    assert {path.stem for path in CASES.glob("*.txt")} == set(diagnosis.expected())
+    assert {path.stem for path in CASES.glob("*.txt")} == set(EXPECTED)
 
 
 @pytest.mark.parametrize("name", HEALTHY)

@@ -98,7 +98,7 @@ def test_copies_that_are_damaged_or_slow(
     monkeypatch.setenv("FAKE_MUSA_CORRUPT_BYTES", "4096")
     monkeypatch.setenv("FAKE_MUSA_NO_PEER", "1")
     monkeypatch.setenv("FAKE_MUSA_SLOW", "aten::_copy_from@2")
-    monkeypatch.setenv("FAKE_MUSA_SLOW_FACTOR", "20")
+    monkeypatch.setenv("FAKE_MUSA_SLOW_FACTOR", "8")
     given = phase(taken(torch_python, "musa", ("memory",), "default", devices=3))
     assert said(memory_content_wrong, transfer_steps=given) == (
         (
