@@ -1,6 +1,7 @@
 """What tests share that takes time to make."""
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what waits for engines, torch or installers, so that it can run beside the rest."""
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
-        if "engine_lab" in fixtures or "ansible" in item.path.name:
+        if {"engine_lab", "kubectl"} & fixtures or "ansible" in item.path.name:
             item.add_marker("engines")
         elif {"torch_python", "lab"} & fixtures:
             item.add_marker("beside")
@@ -91,6 +92,16 @@ def engine_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineLab]:
         _without("engines", f"no namespaces can be made here: {error}")
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def kubectl() -> Path:
+    """The real one, from the unpacked packages or of this machine."""
+    unpacked = os.environ.get("MUSADOCTOR_TEST_ENGINES", "")
+    found = shutil.which("kubectl", path=f"{unpacked}/usr/bin:{os.environ['PATH']}")
+    if not found:
+        _without("engines", "there is no kubectl")
+    return Path(found)
 
 
 @pytest.fixture(scope="session")

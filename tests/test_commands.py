@@ -266,7 +266,8 @@ EXPECTED = {
     "musadoctor/fleet/carry/ssh.py": {"shutil"},
     "musadoctor/fleet/carry/mpi.py": {"shutil", "tempfile"},
     "musadoctor/fleet/carry/slurm_site.py": {"shutil"},
-    "musadoctor/fleet/carry/kubernetes.py": {"file.write_text", "shutil", "tempfile"},
+    "musadoctor/fleet/carry/kubernetes.py": {"file.write_text", "tempfile"},
+    "musadoctor/fleet/carry/kubectl.py": {"shutil"},
     "musadoctor/fleet/carry/ansible.py": {
         *("?.write_text", "carried.write_bytes", "plugins.mkdir", "shutil", "tempfile"),
     },

@@ -114,7 +114,10 @@ def test_every_form(put: Put, form: str, packed: str) -> None:
     content = {
         "plain": text,
         "gzip": gzip.compress(text, 1),
-        "gzip members": gzip.compress(text[:half]) + gzip.compress(text[half:]) + b"\0" * 20_000,
+        "gzip members": gzip.compress(text[:half])
+        + gzip.compress(b"")
+        + gzip.compress(text[half:])
+        + b"\0" * 20_000,
         "zstd": compress(text),
         "zstd frames": compress(text[:half]) + compress(text[half:]),
     }[packed]

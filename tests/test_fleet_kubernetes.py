@@ -1,336 +1,455 @@
-"""Errands by kubectl: a stand-in plays the cluster, for a real one was not to be had."""
+"""Errands by a real kubectl, to a stand-in for the cluster: a real one was not to be had."""
 
 import json
-import shlex
-import subprocess
-import sys
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import kubernetes_validate  # type: ignore[import-untyped]
 import pytest
 import yaml
+from cluster_stand_in import Cluster, Node, says
 
-from musadoctor.cli.fleet_run import LAST_WORDS
-from musadoctor.fleet.answer import DAMAGED, NO_MUSADOCTOR, NOT_PLACED, TIMED_OUT, TOO_LARGE, Answer
-from musadoctor.fleet.carry import kubernetes
+from musadoctor.fleet.answer import (
+    DAMAGED,
+    NO_MUSADOCTOR,
+    NOT_PLACED,
+    TIMED_OUT,
+    TOO_LARGE,
+    UNREACHABLE,
+    Answer,
+)
+from musadoctor.fleet.carry import kubectl, kubernetes, kubernetes_watch
 from musadoctor.fleet.carry.errand import EngineError, Errand
 from musadoctor.fleet.carry.kubernetes import Kubernetes
+from musadoctor.fleet.carry.kubernetes_state import state
 
 REPORT = '{\n"verdict": "healthy"\n}'
 ERRAND = Errand(("--json", "--timeout", "30"), 50)
 IMAGE = "site/musadoctor:1"
-STAND_IN = Path(__file__).parent / "kubectl_stand_in.py"
+WELL = says(REPORT)
+HANGS = "exec sleep 1000"
 
 
-class Cluster:
-    """A folder on PATH with a kubectl, and what it says."""
+class Fleet:
+    """A cluster, and what came of asking it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        file = folder / "kubectl"
-        file.write_text(f"#!{sys.executable}\n{STAND_IN.read_text()}")
-        file.chmod(0o755)
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.told: list[Answer] = []
+        self.cancelled = threading.Event()
+        self.heard: Callable[[], None] = lambda: None
 
-    def of(self, nodes: Mapping[str, Mapping[str, Any]], **more: Any) -> "Cluster":
-        (self.folder / "cluster.json").write_text(json.dumps({"nodes": nodes, **more}))
-        for node in nodes:
-            program = self.folder / node / "musadoctor"
-            program.parent.mkdir()
-            program.write_text(f"#!/bin/sh\nprintf '%s\\n' {shlex.quote(REPORT)}\n")
-            program.chmod(0o755)
+    def of(self, **nodes: Node) -> "Fleet":
+        self.cluster.nodes = nodes
         return self
 
-    @property
-    def asked(self) -> list[str]:
-        file = self.folder / "asked"
-        return file.read_text().splitlines() if file.exists() else []
+    def engine(self, **settings: Any) -> Kubernetes:
+        return Kubernetes(IMAGE, options=("--server", self.cluster.url), **settings)
 
-    @property
-    def left(self) -> bool:
-        return (self.folder / "applied.json").exists()
+    def carry(self, errand: Errand = ERRAND, **settings: Any) -> dict[str, Answer]:
+        """All that was told, each node once; nothing stays behind."""
+
+        def arrived(answer: Answer) -> None:
+            self.told.append(answer)
+            self.heard()
+
+        self.engine(**settings).carry(errand, arrived, self.cancelled)
+        by_node = {answer.host: answer for answer in self.told}
+        assert len(by_node) == len(self.told)
+        assert self.cluster.jobs == {}
+        assert self.cluster.running == []
+        return by_node
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    monkeypatch.setattr(kubernetes, "POLL_SECONDS", 0.01)
-    return Cluster(tmp_path)
+def fleet(kubectl: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fleet]:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "kubectl").symlink_to(kubectl)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setattr(kubernetes_watch, "POLL_SECONDS", 0.05)
+    cluster = Cluster(tmp_path)
+    yield Fleet(cluster)
+    cluster.close()
 
 
-def carried(
-    engine: Kubernetes | None = None,
-    errand: Errand = ERRAND,
-    cancelled: threading.Event | None = None,
-) -> dict[str, Answer]:
-    told: list[Answer] = []
-    (engine or Kubernetes(IMAGE)).carry(errand, told.append, cancelled or threading.Event())
-    by_host = {answer.host: answer for answer in told}
-    assert len(by_host) == len(told)
-    return by_host
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + 40
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
 
 
-def waiting(reason: str, message: str) -> dict[str, Any]:
-    state = {"waiting": {"reason": reason, "message": message}}
-    return {"status": {"phase": "Pending", "containerStatuses": [{"state": state}]}}
+def reasons(told: Mapping[str, Answer]) -> dict[str, tuple[str, str]]:
+    """Of those without a report."""
+    return {node: (a.kind, a.reason) for node, a in told.items() if a.report is None}
 
 
-def test_the_pod_of_each_node_reports(cluster: Cluster) -> None:
-    cluster.of({"gpu1": {}, "gpu2": {}})
-    told = carried()
-    assert {host: answer.report for host, answer in told.items()} == {
+def status(phase: str, **state: Any) -> dict[str, Any]:
+    other = {"name": "a-mesh", "state": {"running": {}}}
+    return {"phase": phase, "containerStatuses": [other, {"name": "musadoctor", "state": state}]}
+
+
+def waiting(reason: str, message: str = "") -> dict[str, Any]:
+    return status("Pending", waiting={"reason": reason, "message": message})
+
+
+def ended(code: int, reason: str, message: str = "") -> dict[str, Any]:
+    return status("Running", terminated={"exitCode": code, "reason": reason, "message": message})
+
+
+def test_the_pod_of_each_node_reports(fleet: Fleet) -> None:
+    told = fleet.of(gpu1=Node(WELL), gpu2=Node(WELL)).carry()
+    assert {node: answer.report for node, answer in told.items()} == {
         "gpu1": REPORT,
         "gpu2": REPORT,
     }
-    assert not cluster.left
-    assert cluster.asked[-1].startswith("delete daemonset musadoctor-")
+    assert len(fleet.cluster.made) == 2
 
 
-def test_where_and_how_is_handed_to_every_kubectl(cluster: Cluster) -> None:
-    cluster.of({"gpu1": {}})
-    carried(Kubernetes(IMAGE, "gpu-ops", "card=s5000", options=("--context", "train")))
-    assert all(one.startswith("--namespace gpu-ops --context train ") for one in cluster.asked)
-    assert "get nodes -l card=s5000 -o json" in cluster.asked[0]
+def test_a_long_report_comes_whole(fleet: Fleet) -> None:
+    script = 'echo "{"; head -c 900000 /dev/urandom | base64 | sed "s/.*/\\"&\\":0,/"; echo "}"'
+    (answer,) = fleet.of(gpu1=Node(script)).carry().values()
+    assert answer.report
+    assert len(answer.report) > 1_200_000
 
 
-def test_why_a_pod_does_not_run_is_told_by_node(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+def test_a_node_that_is_slow_does_not_delay_what_the_others_tell(fleet: Fleet) -> None:
+    go = fleet.cluster.folder / "go"
+    fleet.of(gpu1=Node(f"until [ -e {go} ]; do sleep 0.05; done; {WELL}"), gpu2=Node(WELL))
+    fleet.heard = go.touch
+    assert list(fleet.carry()) == ["gpu2", "gpu1"]
+
+
+def test_without_a_selector_the_nodes_are_those_that_have_cards_or_had_them(fleet: Fleet) -> None:
+    none = {"cpu": "96"}
+    fleet.of(gpu1=Node(), lost=Node(capacity={"mthreads.com/gpu": "0"}), cpu=Node(capacity=none))
+    assert fleet.engine().hosts() == ("gpu1", "lost")
+    assert fleet.engine(resource="").hosts() == ("gpu1", "lost", "cpu")
+    with pytest.raises(EngineError) as raised:
+        fleet.engine(resource="site.example/gpu=1").hosts()
+    assert str(raised.value) == (
+        'no node tells of "site.example/gpu=1": does the device plugin run? Name another resource '
+        "by --resource, or nodes by --selector"
+    )
+
+
+def test_a_selector_names_nodes_whatever_they_have(fleet: Fleet) -> None:
+    fleet.of(a=Node(capacity={}, labels={"rack": "r1"}), b=Node(labels={"rack": "r2"}))
+    assert fleet.engine(selector="rack=r1").hosts() == ("a",)
+    with pytest.raises(EngineError, match='no node has the labels "rack=r3"'):
+        fleet.engine(selector="rack=r3").hosts()
+
+
+def test_some_of_the_nodes_are_told_of_also_those_that_are_not_there(fleet: Fleet) -> None:
+    fleet.of(gpu1=Node(WELL), gpu2=Node(WELL))
+    told = {}
+    engine = fleet.engine().only(("gpu2", "gpu9"))
+    engine.carry(ERRAND, lambda answer: told.update({answer.host: answer}), threading.Event())
+    assert told["gpu2"].report == REPORT
+    assert told["gpu9"] == Answer("gpu9", None, NOT_PLACED, "the cluster has no such node")
+    assert set(told) == {"gpu2", "gpu9"}
+
+
+def test_where_is_handed_to_kubectl(fleet: Fleet) -> None:
+    fleet.of(gpu1=Node(WELL)).carry(namespace="gpu-ops")
+    pods = [one for one in fleet.cluster.asked if "/pods" in one or "/jobs" in one]
+    assert pods
+    assert all("/namespaces/gpu-ops/" in one for one in pods)
+
+
+def test_each_node_gets_its_own_variables(fleet: Fleet) -> None:
+    say = 'printf \'{\\n"rank": "%s"\\n}\\n\' "$RANK"'
+    variables = {"gpu1": {"RANK": "0"}, "gpu2": {"RANK": "1"}}
+    told = fleet.of(gpu1=Node(say), gpu2=Node(say)).carry(ERRAND._replace(variables=variables))
+    ranks = {node: json.loads(answer.report or "")["rank"] for node, answer in told.items()}
+    assert ranks == {"gpu1": "0", "gpu2": "1"}
+
+
+# Nodes on which there is no report
+
+
+def test_what_the_cluster_knows_to_be_lost_is_told_and_not_asked(fleet: Fleet) -> None:
+    stopped = {
+        "type": "Ready",
+        "status": "Unknown",
+        "reason": "NodeStatusUnknown",
+        "message": "Kubelet stopped posting node status.\x1b[2J",
+    }
+    told = fleet.of(gpu1=Node(ready=stopped), gpu2=Node(ready={"type": "Other"})).carry()
+    why = "Kubernetes has it not ready: NodeStatusUnknown: Kubelet stopped posting node status."
+    assert reasons(told) == {
+        "gpu1": (NOT_PLACED, f"{why}\ufffd[2J"),
+        "gpu2": (NOT_PLACED, "Kubernetes has it not ready"),
+    }
+    assert fleet.cluster.made == []
+
+
+def test_why_a_pod_does_not_run_is_told_in_the_words_of_the_cluster(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kubernetes, "PLACE_SECONDS", 0.5)
-    monkeypatch.setattr(kubernetes, "SCHEDULE_SECONDS", 0.5)
+    monkeypatch.setattr(kubernetes_watch, "PLACE_SECONDS", 0.5)
+    monkeypatch.setattr(kubernetes_watch, "START_SECONDS", 0.5)
     busy = {
         "type": "PodScheduled",
         "status": "False",
         "reason": "Unschedulable",
-        "message": "1 Insufficient mthreads.com/gpu",
+        "message": "0/6 nodes are available: 1 Insufficient mthreads.com/gpu",
     }
-    fine = {"type": "PodScheduled", "status": "True"}
-    crashing = waiting("CrashLoopBackOff", "back-off 10s")
-    crashing["status"]["phase"] = "Running"
-    no_shell = {"reason": "StartError", "message": 'exec: "sh" not found'}
-    crashing["status"]["containerStatuses"][0]["lastState"] = {"terminated": no_shell}
-    cluster.of(
-        {
-            "busy": {"placed": False, "status": {"phase": "Pending", "conditions": [fine, busy]}},
-            "image": waiting("ImagePullBackOff", "Back-off pulling\x1b[2J image"),
-            "crashes": crashing,
-            "slow": waiting("ContainerCreating", ""),
-            "mute": {"status": {"phase": "Pending"}},
-            "tainted": {"pod": False},
-            "well": {},
-        }
+    allocate = {
+        "phase": "Failed",
+        "reason": "UnexpectedAdmissionError",
+        "message": "Allocate failed due to no healthy devices present",
+    }
+    secure = 'violates PodSecurity "restricted:latest"'
+    fleet.of(
+        busy=Node(pod={"phase": "Pending", "conditions": [busy]}),
+        image=Node(pod=waiting("ErrImagePull", "not found\x1b[2J")),
+        slow=Node(pod=waiting("ContainerCreating")),
+        mute=Node(pod={"phase": "Pending"}),
+        plugin=Node(pod=allocate),
+        secure=Node(no_pod=secure),
+        silent=Node(no_pod=""),
+        quota=Node(refusal="exceeded quota"),
+        well=Node(WELL),
     )
-    told = carried(errand=ERRAND._replace(seconds=0.2))
-    assert told.pop("well").report == REPORT
-    assert {host: answer.reason for host, answer in told.items()} == {
-        "busy": "Unschedulable: 1 Insufficient mthreads.com/gpu",
-        "image": "ImagePullBackOff: Back-off pulling\ufffd[2J image",
-        "crashes": 'CrashLoopBackOff: back-off 10s; StartError: exec: "sh" not found',
-        "slow": "ContainerCreating",
-        "mute": "its pod does not start",
-        "tainted": "no pod was made for it, as where a taint keeps pods off; "
-        "see: kubectl describe node tainted",
+    told = fleet.carry()
+    assert {answer.kind for answer in told.values() if not answer.report} == {NOT_PLACED}
+    assert {node: reason for node, (_, reason) in reasons(told).items()} == {
+        "busy": f"it has no place for the pod: Unschedulable: {busy['message']}",
+        "image": "its container does not start: ErrImagePull: not found\ufffd[2J",
+        "slow": "its container did not start in 0.5 s",
+        "mute": "its container did not start in 0.5 s",
+        "plugin": f"its pod failed: UnexpectedAdmissionError: {allocate['message']}",
+        "secure": f"no pod was made for it: {secure}",
+        "silent": "no pod was made for it: the cluster does not tell why",
+        "quota": "no pod was made for it: Error from server (Forbidden): exceeded quota",
     }
-    assert {answer.kind for answer in told.values()} == {NOT_PLACED}
 
 
-def test_a_pod_that_runs_and_does_not_answer(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+def test_who_may_not_see_events_is_told_without(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kubernetes, "PLACE_SECONDS", 0.1)
-    over = {"state": {"terminated": {"reason": "OOMKilled"}}}
-    ended = {"phase": "Running", "containerStatuses": [over]}
-    forbidden = "Error from server (Forbidden): pods/log is forbidden"
-    cluster.of(
-        {
-            "silent": {"log": "", "status": {"phase": "Running", "containerStatuses": [{}]}},
-            "talks": {"log": "a banner\n"},
-            "gone": {"log": "a banner\nKilled\n", "status": ended},
-            "closed": {"no log": forbidden},
-            "floods": {"flood": True},
-        }
-    )
-    told = carried(errand=ERRAND._replace(seconds=0.4))
-    assert told["silent"] == Answer("silent", None, TIMED_OUT, "no answer in 0.5 s: its pod runs")
-    assert told["talks"].kind == TIMED_OUT
-    assert told["closed"] == Answer(
-        "closed", None, TIMED_OUT, f"no answer in 0.5 s: kubectl logs: {forbidden}"
-    )
-    assert (told["gone"].kind, told["gone"].reason) == (
-        DAMAGED,
-        "its container has ended (OOMKilled); it said: Killed",
-    )
-    assert (told["floods"].kind, told["floods"].reason) == (TOO_LARGE, "a log of more than 16 MiB")
+    monkeypatch.setattr(kubernetes_watch, "PLACE_SECONDS", 0.1)
+    fleet.cluster.broken = {"/events": (403, "events is forbidden")}
+    told = fleet.of(gpu1=Node(no_pod="a secret")).carry()
+    assert told["gpu1"].reason == "no pod was made for it: the cluster does not tell why"
 
 
-def test_an_image_without_musadoctor_is_told_as_that(cluster: Cluster) -> None:
-    cluster.of({"gpu1": {}})
-    told = carried(errand=ERRAND._replace(command=("musadoctor-of-nowhere",)))
-    assert told["gpu1"].kind == NO_MUSADOCTOR
-
-
-def test_a_pod_stays_when_it_has_said_what_it_had_to_say(cluster: Cluster) -> None:
-    """Else it would be started again, and again: its node would be busy with that."""
-    absent = ERRAND._replace(command=("musadoctor-of-nowhere",))
-    made = yaml.safe_load(Kubernetes(IMAGE).manifest_text(absent))
-    (container,) = made["spec"]["template"]["spec"]["containers"]
-    sleep = cluster.folder / "sleep"
-    sleep.write_text('#!/bin/sh\necho "stays $1"\n')
-    sleep.chmod(0o755)
-    done = subprocess.run(
-        container["command"],
-        env={"PATH": f"{cluster.folder}:/usr/bin:/bin", "NODE": "gpu1"},
-        capture_output=True,
-        text=True,
-        check=True,
+def test_what_a_container_says_at_its_end_is_the_reason(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubernetes_watch, "READ_SECONDS", 0.3)
+    monkeypatch.setattr(kubernetes_watch, "FLOOD", 100 << 20)
+    no_shell = 'exec: "sh": executable file not found'
+    fleet.of(
+        bare=Node(pod=ended(128, "StartError", no_shell)),
+        killed=Node(pod=ended(137, "OOMKilled"), log=b"a banner\nlast\x1b[2J words\n"),
+        floods=Node(pod=ended(0, "Completed"), log=b"x" * (101 << 20)),
+        rubbish=Node("head -c 100000 /dev/urandom; exit 3"),
+        absent=Node(),
     )
-    failed, stays = done.stdout.splitlines()
-    assert failed.startswith("musadoctor-fleet dryrun gpu1 failed no-musadoctor ")
-    assert stays == "stays 86400"
+    told = reasons(fleet.carry())
+    nothing = f"its container ended with exit code 128: StartError: {no_shell}; it said: nothing"
+    assert told["bare"] == (DAMAGED, nothing)
+    words = "its container ended with exit code 137: OOMKilled; it said: last\ufffd[2J words"
+    assert told["killed"] == (DAMAGED, words)
+    assert told["floods"] == (TOO_LARGE, "more than 100 MiB came, and no report")
+    assert told["rubbish"][0] == DAMAGED
+    assert told["rubbish"][1].startswith("no report, exit code 3: ")
+    assert told["absent"] == (
+        NO_MUSADOCTOR,
+        "musadoctor is not installed there (no musadoctor on PATH); the image has to hold it",
+    )
+
+
+def test_a_log_that_cannot_be_read_is_tried_again_for_a_while(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubernetes_watch, "READ_SECONDS", 0.5)
+    fleet.of(gpu1=Node(WELL))
+    fleet.cluster.broken = {"/log": (500, "dial tcp: i/o timeout")}
+    (answer,) = fleet.carry().values()
+    assert answer.kind == UNREACHABLE
+    assert answer.reason.startswith("its log cannot be read: Error from server")
+    assert answer.reason.endswith("dial tcp: i/o timeout")
+    assert len([one for one in fleet.cluster.asked if "/log" in one]) > 1
+
+
+def test_a_node_that_hangs_is_given_up_and_nothing_is_left_on_it(fleet: Fleet) -> None:
+    told = fleet.of(gpu1=Node(HANGS), gpu2=Node(WELL)).carry(ERRAND._replace(seconds=1.5))
+    assert told["gpu1"] == Answer("gpu1", None, TIMED_OUT, "no answer in 1.5 s")
+    assert told["gpu2"].report == REPORT
+
+
+def test_an_interrupt_leaves_nothing(fleet: Fleet) -> None:
+    fleet.of(gpu1=Node(HANGS), gpu2=Node(WELL))
+    fleet.heard = fleet.cancelled.set
+    assert list(fleet.carry()) == ["gpu2"]
+
+
+@pytest.mark.parametrize("request_", ["GET .*/nodes", "POST .*/jobs", "GET .*/pods", "/log"])
+def test_an_interrupt_while_the_cluster_hangs_is_heard(fleet: Fleet, request_: str) -> None:
+    fleet.of(gpu1=Node(WELL))
+    fleet.cluster.hangs = request_
+    thread = threading.Thread(target=fleet.carry)
+    thread.start()
+    until(lambda: any(request_.rpartition("/")[2] in one for one in fleet.cluster.asked))
+    begun = time.monotonic()
+    fleet.cancelled.set()
+    thread.join()
+    assert time.monotonic() - begun < 8
+    assert fleet.told == []
+
+
+# A cluster that does not answer as it should
+
+
+def test_a_link_that_comes_back_costs_nothing(fleet: Fleet) -> None:
+    go = fleet.cluster.folder / "go"
+    fleet.of(gpu1=Node(f"until [ -e {go} ]; do sleep 0.05; done; {WELL}"))
+    fleet.cluster.broken = {"GET .*/pods": (500, "etcd leader changed")}
+    thread = threading.Thread(target=fleet.carry)
+    thread.start()
+    until(lambda: len([one for one in fleet.cluster.asked if "/pods" in one]) > 2)
+    fleet.cluster.broken = {}
+    go.touch()
+    thread.join()
+    assert [answer.report for answer in fleet.told] == [REPORT]
+
+
+def test_a_cluster_that_is_lost_on_the_way_is_the_reason(fleet: Fleet) -> None:
+    fleet.of(gpu1=Node(WELL), gpu2=Node(WELL))
+    fleet.cluster.broken = {"GET .*/pods": (500, "etcd leader changed")}
+    told = fleet.carry(ERRAND._replace(seconds=0.5))
+    assert {answer.kind for answer in told.values()} == {UNREACHABLE}
+    assert told["gpu1"].reason.startswith("kubectl get pods: ")
+    assert told["gpu1"].reason.endswith("etcd leader changed")
 
 
 @pytest.mark.parametrize(
-    ("more", "sentence"),
+    ("request_", "status", "message", "sentence"),
     [
+        ("GET .*/nodes", 403, "nodes is forbidden", "kubectl get nodes: .*nodes is forbidden"),
+        ("GET .*/nodes", 200, "<html>", "kubectl get nodes: .+"),
         (
-            {"refuses": {"get nodes": "Unable to connect to the server: connection refused"}},
-            "kubectl get nodes: Unable to connect to the server: connection refused",
-        ),
-        ({"rubbish": {"get nodes": "<html>"}}, "kubectl get nodes: no list of items came"),
-        ({"rubbish": {"get nodes": '{"items": 3}'}}, "kubectl get nodes: no list of items came"),
-        (
-            {"rubbish": {"get nodes": '{"items": []}'}},
-            "no node is there; see: kubectl get nodes --show-labels",
-        ),
-        (
-            {"rubbish": {"get nodes": '{"items": [{"metadata": {"name": "a b"}}]}'}},
-            '"a b" is no name of a node',
+            "POST .*/jobs",
+            403,
+            "jobs is forbidden",
+            "the cluster takes no pods of ours: .*forbidden",
         ),
     ],
 )
-def test_a_cluster_that_does_not_answer_is_one_sentence(
-    cluster: Cluster, more: dict[str, Any], sentence: str
+def test_a_cluster_that_refuses_is_one_sentence(
+    fleet: Fleet, request_: str, status: int, message: str, sentence: str
 ) -> None:
-    cluster.of({}, **more)
-    with pytest.raises(EngineError) as raised:
-        carried()
-    assert str(raised.value) == sentence
+    fleet.of(gpu1=Node(WELL))
+    fleet.cluster.broken = {request_: (status, message)}
+    with pytest.raises(EngineError, match=sentence) as raised:
+        fleet.carry()
+    assert "\n" not in str(raised.value)
+    assert fleet.cluster.jobs == {}
 
 
-def test_labels_that_no_node_has_are_named(cluster: Cluster) -> None:
-    cluster.of({})
-    with pytest.raises(EngineError, match='no node has the labels "card=s5000"; see: kubectl get'):
-        Kubernetes(IMAGE, selector="card=s5000").hosts()
+def test_a_cluster_that_is_not_there_is_one_sentence(fleet: Fleet) -> None:
+    engine = Kubernetes(IMAGE, options=("--server", "http://127.0.0.1:1"))
+    with pytest.raises(EngineError, match=r"kubectl get nodes: .*refused"):
+        engine.hosts()
 
 
-def test_a_cluster_that_hangs_is_given_up(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+def test_what_is_removed_too_late_is_removed_by_the_cluster(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kubernetes, "CALL_SECONDS", 0.1)
-    monkeypatch.setattr(kubernetes, "OVER_SECONDS", 0.1)
-    cluster.of({"gpu1": {}}, hangs=["get nodes"])
-    with pytest.raises(EngineError, match="kubectl get nodes: "):
-        carried()
+    monkeypatch.setattr(kubernetes, "END_SECONDS", 0.5)
+    fleet.of(gpu1=Node(WELL))
+    fleet.cluster.hangs = "DELETE"
+    told: list[Answer] = []
+    fleet.engine().carry(ERRAND, told.append, threading.Event())
+    assert [answer.report for answer in told] == [REPORT]
+    (job,) = fleet.cluster.jobs.values()
+    assert job["spec"]["activeDeadlineSeconds"] == 370
+    assert job["spec"]["ttlSecondsAfterFinished"] == 120
 
 
-def test_what_may_not_be_applied_is_said_and_nothing_stays(cluster: Cluster) -> None:
-    file = "daemonsets.apps is forbidden: user cannot create"
-    cluster.of({"gpu1": {}}, refuses={"apply -f": file})
-    with pytest.raises(EngineError, match=f"kubectl cannot apply the pods: {file}$"):
-        carried()
-    assert cluster.asked[-1].startswith("delete daemonset")
+# A kubectl that prints what it should not
 
 
-def test_where_nothing_works_it_is_said_what_may_have_stayed(cluster: Cluster) -> None:
-    refuses = {"apply -f": "timed out", "delete daemonset": "connection refused"}
-    cluster.of({"gpu1": {}}, refuses=refuses)
-    with pytest.raises(EngineError) as raised:
-        carried()
-    assert str(raised.value).startswith(
-        "kubectl cannot apply the pods: timed out; its pods could not be taken away "
-        "(connection refused); type: kubectl delete daemonset musadoctor-"
+@pytest.mark.parametrize(
+    ("script", "sentence"),
+    [
+        ("echo '<html>'", "kubectl get nodes: what it prints is no answer"),
+        ("echo '[]'", "kubectl get nodes: what it prints is no answer"),
+        ("head -c 9000 /dev/zero", "kubectl get nodes: .+"),
+        ("echo 'Warning: old' >&2; exit 4", "kubectl get nodes: exit code 4"),
+        ("head -c 200000 /dev/zero | tr '\\0' '['", "kubectl get nodes: .+"),
+    ],
+)
+def test_rubbish_is_no_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, sentence: str
+) -> None:
+    monkeypatch.setattr(kubectl, "LONGEST_LIST", 500_000)
+    file = tmp_path / "kubectl"
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(EngineError, match=sentence):
+        Kubernetes(IMAGE).hosts()
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {},
+        {"status": []},
+        {"status": {"containerStatuses": 3, "conditions": ["x", None]}},
+        {"status": {"containerStatuses": [{"name": "musadoctor", "state": []}]}},
+        {"status": status("Pending", waiting={"reason": 7})},
+    ],
+)
+def test_a_pod_that_is_told_of_in_another_way_is_waited_for(pod: dict[str, Any]) -> None:
+    assert state(pod) == ("starting", "")
+
+
+def test_pods_that_are_not_ours_are_no_answer(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubernetes_watch, "PLACE_SECONDS", 0.1)
+    other = {
+        "metadata": {"labels": {"musadoctor-node": "x"}},
+        "status": status("Running", running={}),
+    }
+    pods = json.dumps({"kind": "PodList", "apiVersion": "v1", "items": [other]})
+    fleet.of(gpu1=Node(WELL))
+    fleet.cluster.broken = {"GET .*/pods": (200, pods)}
+    assert reasons(fleet.carry())["gpu1"][0] == NOT_PLACED
+
+
+def test_an_interrupt_while_pods_are_made_says_nothing_of_those_that_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    item = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    items = [{**item, "metadata": {"name": name}} for name in ("gpu1", "gpu2")]
+    (tmp_path / "nodes.json").write_text(json.dumps({"items": items}))
+    file = tmp_path / "kubectl"
+    file.write_text(
+        '#!/bin/sh\ncd "${0%/*}"; case $1 in get) cat nodes.json;; delete) touch deleted;; create) '
+        "echo job.batch/musadoctor-ab-0; touch creates; exec sleep 1000;; esac\n"
     )
-
-
-def test_pods_that_cannot_be_taken_away_are_named_and_no_answer_is_lost(
-    cluster: Cluster, capsys: pytest.CaptureFixture[str]
-) -> None:
-    cluster.of({"gpu1": {}}, refuses={"delete daemonset": "not\x1b[2J now"})
-    told = carried(Kubernetes(IMAGE, "gpu-ops", options=("--context", "train 2")))
-    assert told["gpu1"].report == REPORT
-    name = json.loads((cluster.folder / "applied.json").read_text())["metadata"]["name"]
-    assert capsys.readouterr().err == (
-        "\nmusadoctor: its pods could not be taken away (not now); type: kubectl "
-        f"--namespace gpu-ops --context 'train 2' delete daemonset {name}\n"
-    )
-
-
-def test_an_interrupt_takes_the_pods_away(cluster: Cluster) -> None:
-    cluster.of({"gpu1": {}, "gpu2": {"log": ""}})
+    file.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     cancelled, told = threading.Event(), list[Answer]()
-
-    def arrived(answer: Answer) -> None:
-        told.append(answer)
-        cancelled.set()
-
-    Kubernetes(IMAGE).carry(ERRAND, arrived, cancelled)
-    assert [answer.host for answer in told] == ["gpu1"]
-    assert not cluster.left
-
-
-def test_an_interrupt_before_anything_is_applied(cluster: Cluster) -> None:
-    cluster.of({"gpu1": {}})
-    cancelled = threading.Event()
+    engine = Kubernetes(IMAGE, resource="")
+    thread = threading.Thread(target=engine.carry, args=(ERRAND, told.append, cancelled))
+    thread.start()
+    until((tmp_path / "creates").exists)
     cancelled.set()
-    assert carried(cancelled=cancelled) == {}
-    assert not cluster.left
-
-
-def test_an_interrupt_while_it_is_applied(cluster: Cluster) -> None:
-    """The cluster may have taken it: it is deleted all the same."""
-    cluster.of({"gpu1": {}}, hangs=["apply -f"])
-    cancelled = threading.Event()
-    carrying = threading.Thread(target=carried, kwargs={"cancelled": cancelled})
-    carrying.start()
-    while "apply -f" not in (cluster.asked or [""])[-1]:
-        assert carrying.is_alive()
-    cancelled.set()
-    carrying.join()
-    assert cluster.asked[-1].startswith("delete daemonset")
-
-
-def test_an_interrupt_while_a_log_hangs(cluster: Cluster) -> None:
-    cluster.of({"gpu1": {}}, hangs=["logs pod"])
-    cancelled, told = threading.Event(), list[Answer]()
-    carrying = threading.Thread(
-        target=Kubernetes(IMAGE).carry, args=(ERRAND, told.append, cancelled)
-    )
-    carrying.start()
-    while "logs pod" not in (cluster.asked or [""])[-1]:
-        assert carrying.is_alive()
-    cancelled.set()
-    carrying.join(LAST_WORDS)
-    assert not carrying.is_alive()
-    assert (told, cluster.left) == ([], False)
-
-
-def test_no_nodes_are_not_all_nodes(cluster: Cluster) -> None:
-    cluster.of({"gpu1": {}})
-    assert carried(Kubernetes(IMAGE).only(())) == {}
-    assert not cluster.left
-
-
-def test_pods_of_which_nothing_is_known_for_a_while(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kubernetes, "PLACE_SECONDS", 0.1)
-    cluster.of({"gpu1": {}}, rubbish={"get pods": "an error page"})
-    told = carried(errand=ERRAND._replace(seconds=0.1))
-    assert told["gpu1"] == Answer(
-        "gpu1", None, TIMED_OUT, "no answer in 0.2 s: kubectl get pods: no list of items came"
-    )
+    thread.join()
+    assert told == []
+    assert (tmp_path / "deleted").exists()
 
 
 def test_no_kubectl_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,42 +458,44 @@ def test_no_kubectl_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
         Kubernetes(IMAGE).hosts()
 
 
-def test_what_cannot_be_done_in_pods_is_said() -> None:
-    with pytest.raises(EngineError, match="an image holds musadoctor already"):
-        Kubernetes(IMAGE).manifest_text(ERRAND._replace(zipapp=b"PK"))
-    with pytest.raises(EngineError, match="cannot find each other"):
-        Kubernetes(IMAGE).address("gpu1")
-    with pytest.raises(EngineError, match='"gpu": expected NAME=N, as in '):
-        Kubernetes(IMAGE, resource="gpu").manifest_text(ERRAND)
+# What is asked of a cluster
 
 
-MANIFESTS: Sequence[Kubernetes] = (
-    Kubernetes(IMAGE),
-    Kubernetes(IMAGE, "gpu-ops", resource=""),
-    Kubernetes(IMAGE).only(("gpu1", "gpu2")),
+def manifest(fleet: Fleet, **settings: Any) -> dict[str, Any]:
+    made: dict[str, Any] = yaml.safe_load(fleet.engine(**settings).manifest_text(ERRAND))
+    return made
+
+
+def test_what_is_printed_is_what_is_made(fleet: Fleet) -> None:
+    lost = Node(ready={"type": "Ready", "status": "False"})
+    fleet.of(gpu1=Node(WELL, labels={"a": "b"}), gpu2=lost, gpu3=Node(WELL))
+    printed = manifest(fleet, selector="a=b")
+    assert fleet.cluster.made == []
+    fleet.carry(selector="a=b")
+    (made,) = fleet.cluster.made
+    runs = [one["metadata"]["labels"]["musadoctor-run"] for one in (made, *printed["items"])]
+    made["metadata"].pop("namespace", None)
+    assert [json.loads(json.dumps(made).replace(*runs))] == printed["items"]
+    assert len(manifest(fleet)["items"]) == 2
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"namespace": "gpu-ops", "resource": ""}, {"resource": "a.b/c=1,a.b/d=8"}]
 )
+@pytest.mark.parametrize("version", ["1.25", "1.30", "1.37"])
+def test_kubernetes_schemas_take_it(fleet: Fleet, version: str, settings: dict[str, Any]) -> None:
+    both = {"mthreads.com/gpu": "8", "a.b/c": "8", "a.b/d": "8"}
+    made = manifest(fleet.of(gpu1=Node(capacity=both), gpu2=Node(capacity=both)), **settings)
+    assert [one["kind"] for one in made["items"]] == ["Job", "Job"]
+    for job in made["items"]:
+        kubernetes_validate.validate(job, version, strict=True)
 
 
-@pytest.mark.parametrize("engine", MANIFESTS)
-@pytest.mark.parametrize("version", ["1.25", "1.30", "1.34", "1.37"])
-def test_the_manifest_is_one_to_kubernetes(engine: Kubernetes, version: str) -> None:
-    kubernetes_validate.validate(yaml.safe_load(engine.manifest_text(ERRAND)), version, strict=True)
-
-
-def test_labels_say_to_which_nodes_the_manifest_is_bound(cluster: Cluster) -> None:
-    cluster.of({"gpu1": {}, "gpu2": {}})
-    made = yaml.safe_load(Kubernetes(IMAGE, selector="card=s5000").manifest_text(ERRAND))
-    pod = made["spec"]["template"]["spec"]
-    terms = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    names = [term["matchFields"][0]["values"] for term in terms["nodeSelectorTerms"]]
-    assert names == [["gpu1"], ["gpu2"]]
-
-
-def test_a_pod_asks_for_no_more_than_a_card() -> None:
-    manifest = yaml.safe_load(Kubernetes(IMAGE).only(("gpu1",)).manifest_text(ERRAND))
-    pod = manifest["spec"]["template"]["spec"]
+def test_a_pod_asks_for_no_more_than_a_card(fleet: Fleet) -> None:
+    (job,) = manifest(fleet.of(gpu1=Node()))["items"]
+    pod = job["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    assert container["resources"] == {"limits": {"mthreads.com/gpu": "1"}}
+    assert container["resources"]["limits"]["mthreads.com/gpu"] == "1"
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
@@ -382,12 +503,26 @@ def test_a_pod_asks_for_no_more_than_a_card() -> None:
     }
     assert pod["automountServiceAccountToken"] is False
     assert not {"hostPID", "hostNetwork", "hostIPC", "serviceAccountName"} & set(pod)
-    (volume,) = pod["volumes"]
-    assert volume == {"name": "tmp", "emptyDir": {}}
-    terms = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    assert terms["nodeSelectorTerms"][0]["matchFields"][0]["values"] == ["gpu1"]
+    assert [set(volume) for volume in pod["volumes"]] == [{"name", "emptyDir"}]
 
 
-def test_some_of_the_nodes_are_not_asked_for_again() -> None:
-    engine = Kubernetes(IMAGE).only(("gpu1",))
-    assert (engine.name, engine.hosts()) == ("kubernetes", ("gpu1",))
+def test_the_manifest_can_be_read(fleet: Fleet) -> None:
+    text = fleet.of(gpu1=Node(), gpu2=Node()).engine().manifest_text(ERRAND)
+    assert "&id" not in text
+    assert "\n          - |\n" in text, "the script has its lines"
+
+
+@pytest.mark.parametrize("resource", ["gpu", "=1", "gpu=", "gpu=x", "gpu=1=2", "a=1,b"])
+def test_what_is_no_resource_is_refused(resource: str) -> None:
+    with pytest.raises(EngineError, match=r"expected NAME=N, as in mthreads\.com/gpu=1"):
+        Kubernetes(IMAGE, resource=resource).hosts()
+
+
+def test_what_cannot_be_done_in_pods_is_said(fleet: Fleet) -> None:
+    fleet.of(gpu1=Node())
+    with pytest.raises(EngineError, match="the image has to hold musadoctor already"):
+        fleet.carry(ERRAND._replace(zipapp=b"PK"))
+    assert fleet.cluster.made == []
+    with pytest.raises(EngineError, match="cannot find each other"):
+        fleet.engine().address("gpu1")
+    assert fleet.engine().name == "kubernetes"

@@ -1,10 +1,14 @@
-"""The DaemonSet that puts one pod of musadoctor on each node.
+"""What is asked of a Kubernetes cluster: a Job for every node, whose pod runs the errand there.
 
-A DaemonSet rather than a Job: it makes one pod for each node and no second, and a pod that cannot
-be placed says so and names its node.
+A Job ends by its own limit and is removed by the cluster some time after that, whatever becomes of
+us. Its pod asks for no privilege, no account's token and none of the host's namespaces.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import yaml
 
 from musadoctor.fleet.answer import quoted
 from musadoctor.fleet.carry.errand import EngineError, Errand
@@ -12,100 +16,149 @@ from musadoctor.fleet.carry.script import script
 from musadoctor.report import JSON
 
 RESOURCE = "mthreads.com/gpu=1"
-"""A whole card, by the vendor's name for it."""
+PLACE_SECONDS = 20.0
+"""Until a pod has to have a place on its node; it waits for no card that others have."""
+START_SECONDS = 300.0
+"""Until its container has to run: the image may have to be pulled."""
+KEPT_SECONDS = 120
+"""How long the cluster keeps what has ended, unless we remove it first."""
 CONTAINER = "musadoctor"
-LABEL = "musadoctor.run"
-"""Tells the pods of one run from all others."""
-STAY_SECONDS = 86_400
-"""What a pod waits, done, to be taken away; then it would be started again."""
+"""A site may let others be added to each pod."""
+RUN = "musadoctor-run"
+NODE = "musadoctor-node"
+"""Labels: of this run, and the number of the node in it, for a name may be too long for a label."""
 
 
-def daemonset_name(nonce: str) -> str:
-    """By what name a run's pods are taken away."""
-    return f"musadoctor-{nonce}"
+class Pod(NamedTuple):
+    """What the pods of a run have in common."""
+
+    image: str
+    namespace: str
+    resource: str
 
 
-def manifest(
-    errand: Errand,
-    nonce: str,
-    *,
-    image: str,
-    namespace: str,
-    resource: str,
-    nodes: Sequence[str],
-) -> dict[str, JSON]:
-    """The object to apply; without ``nodes`` it is for all that take it.
+def limits(resource: str) -> dict[str, str]:
+    """``NAME=N``, several of them with commas between, as a container asks for them.
 
     Raises:
-        EngineError: the errand brings a zipapp, or ``resource`` is not ``NAME=N``.
+        EngineError: it is something else.
+    """
+    asked: dict[str, str] = {}
+    for one in filter(None, resource.split(",")):
+        name, _, number = one.partition("=")
+        if not (name and number.isascii() and number.isdecimal()):
+            raise EngineError(f"{quoted(resource)}: expected NAME=N, as in {RESOURCE}")
+        asked[name] = number
+    return asked
+
+
+def job_name(run: str, number: int) -> str:
+    """Of the Job for a node."""
+    return f"musadoctor-{run}-{number}"
+
+
+def jobs(pod: Pod, errand: Errand, run: str, nodes: Sequence[str]) -> dict[str, JSON]:
+    """A list of Jobs, as kubectl takes it.
+
+    Raises:
+        EngineError: the errand cannot be done in a pod.
     """
     if errand.zipapp is not None:
-        raise EngineError("an image holds musadoctor already: --bring is for the other engines")
-    limits = _limits(resource)
-    text = script(errand, nonce, name='"$NODE"', payload="installed", watched=False)
-    container: dict[str, JSON] = {
+        raise EngineError("the image has to hold musadoctor already: leave --bring out")
+    items: list[JSON] = [_job(pod, errand, run, number, node) for number, node in enumerate(nodes)]
+    return {"apiVersion": "v1", "kind": "List", "items": items}
+
+
+def _job(pod: Pod, errand: Errand, run: str, number: int, node: str) -> JSON:
+    labels: dict[str, JSON] = {
+        "app.kubernetes.io/name": "musadoctor",
+        RUN: run,
+        NODE: str(number),
+    }
+    where: dict[str, JSON] = {"namespace": pod.namespace} if pod.namespace else {}
+    spec = _pod(pod, errand, run, node)
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": job_name(run, number), **where, "labels": labels},
+        "spec": {
+            # What went wrong once is to be seen, and not tried again.
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": math.ceil(PLACE_SECONDS + START_SECONDS + errand.seconds),
+            "ttlSecondsAfterFinished": KEPT_SECONDS,
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+
+
+def _pod(pod: Pod, errand: Errand, run: str, node: str) -> JSON:
+    own = {name: variables for name, variables in errand.variables.items() if name == node}
+    text = script(
+        errand._replace(variables=own),
+        run,
+        name='"$MUSADOCTOR_NODE"',
+        payload="installed",
+        watched=False,
+    )
+    asked: dict[str, JSON] = {**limits(pod.resource)}
+    term: JSON = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    container: JSON = {
         "name": CONTAINER,
-        "image": image,
-        "imagePullPolicy": "IfNotPresent",
-        # A DaemonSet starts again what has ended, even where there was no musadoctor to start; the
-        # log of a pod that waits stays.
-        "command": ["sh", "-c", f"(\n{text})\nexec sleep {STAY_SECONDS}"],
+        "image": pod.image,
+        "command": ["sh", "-c", text],
         "env": [
-            {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+            {"name": "MUSADOCTOR_NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
             {"name": "HOME", "value": "/tmp"},  # noqa: S108 - in the container
         ],
-        "resources": {"limits": limits} if limits else {},
-        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - as above
+        "resources": {
+            "requests": {"cpu": "100m", "memory": "256Mi"},
+            # torch is imported, and one report after the other is made of it.
+            "limits": {"cpu": "2", "memory": "4Gi", **asked},
+        },
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108 - in the container
         "securityContext": {
             "allowPrivilegeEscalation": False,
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": True,
         },
     }
-    pod: dict[str, JSON] = {
+    return {
+        "restartPolicy": "Never",
         "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 1,
-        **_placed(nodes),
-        # Nodes with cards are often kept for those that ask for cards, by a taint of that name.
-        "tolerations": [{"key": name, "operator": "Exists"} for name in limits],
-        "containers": [container],
-        "volumes": [{"name": "tmp", "emptyDir": {}}],
-    }
-    labels: dict[str, JSON] = {"app.kubernetes.io/name": "musadoctor", LABEL: nonce}
-    metadata: dict[str, JSON] = {"name": daemonset_name(nonce), "labels": labels}
-    if namespace:
-        metadata["namespace"] = namespace
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "DaemonSet",
-        "metadata": metadata,
-        "spec": {
-            "selector": {"matchLabels": {LABEL: nonce}},
-            "template": {"metadata": {"labels": dict(labels)}, "spec": pod},
+        "securityContext": {"seccompProfile": {"type": "RuntimeDefault"}},
+        # By the scheduler, which knows what is left of the node's cards.
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}
+            }
         },
+        # A node may be kept for those that ask for its cards, or for nobody while it is repaired.
+        "tolerations": [{"operator": "Exists", "effect": "NoSchedule"}],
+        "containers": [container],
+        "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "64Mi"}}],
     }
 
 
-def _limits(resource: str) -> dict[str, JSON]:
-    """What is asked of the device plugin."""
-    if not resource:
-        return {}
-    name, separated, number = resource.partition("=")
-    if not (name and separated and number.isascii() and number.isdecimal()):
-        raise EngineError(f"{quoted(resource)}: expected NAME=N, as in {RESOURCE}")
-    return {name: number}
+class _Dumper(yaml.SafeDumper):
+    """Writes text of several lines as such, and what comes twice twice."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Whether to write it in full where it comes again."""
+        del data
+        return True
 
 
-def _placed(nodes: Sequence[str]) -> dict[str, JSON]:
-    """On which nodes pods are placed: by name, for labels are no more than a way to names."""
-    if not nodes:
-        return {}
-    # A field takes one value only; a term for each is what that leaves.
-    terms: list[JSON] = [
-        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
-        for name in nodes
-    ]
-    required: JSON = {"nodeSelectorTerms": terms}
-    return {
-        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    }
+def _text(dumper: Any, text: str) -> Any:  # noqa: ANN401 - PyYAML's own types are not to be had
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def as_yaml(manifest: Mapping[str, JSON]) -> str:
+    """For a person to read."""
+    dump = cast("Any", yaml).dump
+    return cast("str", dump(manifest, Dumper=_Dumper, sort_keys=False, width=1000))
