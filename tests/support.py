@@ -8,6 +8,8 @@ from musadoctor.system import Elf, Failure, Found, Platform, Ran, Resources, Sta
 
 TESTS = Path(__file__).parent
 SAMPLES = TESTS / "samples"
+BUSY = 4.0
+"""Seconds that a machine with other work may add; what is waited for in vain takes far longer."""
 
 LINUX = Platform(
     kernel="5.15.0-105-generic",

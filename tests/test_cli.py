@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 from recorded import whole
+from support import BUSY
 
 from musadoctor import __version__
 
@@ -293,7 +294,7 @@ def test_an_interruption_ends_at_once_and_leaves_nothing(
     begun = time.monotonic()
     _, said = process.communicate(timeout=10)
     assert process.returncode == 130
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 2 + BUSY
     assert b"Traceback" not in said
     assert alive(pids) == []
 
@@ -304,7 +305,7 @@ def test_a_tool_that_hangs_costs_the_limit_and_a_second(stuck: tuple[dict[str, s
     done = musadoctor("--timeout", "2", "--select", "driver", "--json", environment=environment)
     took = time.monotonic() - begun
     report = json.loads(done.out)
-    assert took < 2 + 1 + 1  # the limit, a second, and the start of Python
+    assert took < 2 + 1 + 1 + BUSY  # the limit, a second, and the start of Python
     assert re.search(r"no answer in (1\.\d+|2) s, killed", report["facts"]["gmi"]["unknown"])
     assert report["bugs"] == []
     assert alive(pids) == []

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from support import host
+from support import BUSY, host
 
 from musadoctor.api import (
     Absent,
@@ -243,7 +243,7 @@ def test_a_fact_that_is_late_is_unknown_and_costs_only_itself() -> None:
     )
     took = time.monotonic() - begun
     release.set()
-    assert 1.4 < took < 2.0  # the limit and a second
+    assert 1.4 < took < 2.0 + BUSY  # the limit and a second
     assert [(r.check.id, r.status) for r in found.results] == [
         ("no-cards", "passed"),
         ("needs-cards", "unknown"),

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from ssh_hosts import SshHosts
+from support import BUSY
 
 from musadoctor.fleet.answer import (
     DAMAGED,
@@ -148,7 +149,7 @@ def test_one_run_over_hosts_that_are_sick_in_every_way(fleet: Fleet, hosts: SshH
     hosts.kill_sshd("h4")
     hosts.cut("h5")
     stub(hosts, HANGS, "h6")
-    stub(hosts, "head -c 300000 /dev/urandom; kill -ILL $$", "h7")
+    stub(hosts, "head -c 300000 /dev/urandom | tr -d '{'; kill -ILL $$", "h7")
     told = fleet.carry(JSON._replace(seconds=5))
     reasons = {host: (answer.kind, answer.reason) for host, answer in told.items()}
     known, inventory = hosts.folder / "known_hosts", fleet.engine.inventory[0]
@@ -306,7 +307,7 @@ def test_an_interruption_ends_everything_everywhere(
     begun = time.monotonic()
     fleet.cancelled.set()
     thread.join()
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 3 + BUSY
     assert fleet.told == [Answer("h3", REPORT)]
     until(lambda: not any(works_on(hosts, host) for host in ("h1", "h2", "h3")))
 

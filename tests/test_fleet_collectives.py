@@ -370,6 +370,7 @@ def test_real_ranks_compute_together(torch_python: str) -> None:
     assert made[:5] == (("h1", "h2"), "passed", (), None, "")
 
 
+@pytest.mark.long
 def test_a_host_that_computes_wrong_sums_is_found(
     torch_python: str, fake_musa: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -387,10 +388,7 @@ def test_a_host_that_computes_wrong_sums_is_found(
     assert (made.found.culprit, made.found.smallest) == ("h2", True), made.found
 
 
-@pytest.mark.skipif(
-    "MUSADOCTOR_TEST_LONG" not in os.environ,
-    reason="takes minutes: MUSADOCTOR_TEST_LONG asks for it",
-)
+@pytest.mark.long
 def test_two_hosts_that_cannot_reach_each_other_are_found(
     torch_python: str, ssh_hosts: SshHosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:

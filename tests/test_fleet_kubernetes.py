@@ -250,7 +250,7 @@ def test_what_a_container_says_at_its_end_is_the_reason(
         bare=Node(pod=ended(128, "StartError", no_shell)),
         killed=Node(pod=ended(137, "OOMKilled"), log=b"a banner\nlast\x1b[2J words\n"),
         floods=Node(pod=ended(0, "Completed"), log=b"x" * (101 << 20)),
-        rubbish=Node("head -c 100000 /dev/urandom; exit 3"),
+        rubbish=Node("head -c 100000 /dev/urandom | tr -d '{'; exit 3"),
         absent=Node(),
     )
     told = reasons(fleet.carry())

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 from live_host import Done, LiveHost, add_stub_torch, build_host, run, unable
 from processes import open_folder, stuck_files
+from support import BUSY
 from test_torch_child import STUB_MUSA, STUB_TORCH, install
 
 MUSADOCTOR = (sys.executable, "-m", "musadoctor")
-START = 1.0
-"""Seconds that Python and its imports may take on a busy machine, beside the report itself."""
+START = 1.0 + BUSY
+"""Seconds that Python and its imports may take, beside the report itself."""
 WELL = '__version__ = "2.7.1"\n'
 KILL = "import os, signal; os.kill(os.getpid(), signal.{})"
 
@@ -232,7 +233,7 @@ def not_cleared(done: Done, cleared: Done, seconds: float, took: float) -> str:
     assert (done.code, done.err) == (3, ""), done
     report = done.report
     assert took < seconds + 1 + START
-    assert report["seconds"] < seconds + 1
+    assert report["seconds"] < seconds + 1 + BUSY
     assert (report["verdict"], report["bugs"]) == ("unknown", [])
     changed = differences(done, cleared)
     assert "gmi-reports-error" in changed
@@ -312,7 +313,7 @@ def test_ctrl_c_while_a_tool_is_stuck_in_the_kernel(
         _, said = process.communicate(timeout=20)
         took = time.monotonic() - begun
     assert process.returncode == 130
-    assert took < 2
+    assert took < 2 + BUSY
     assert b"Traceback" not in said
 
 
