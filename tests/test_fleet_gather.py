@@ -30,8 +30,10 @@ from musadoctor.fleet.answer import DAMAGED, SILENT, TIMED_OUT, UNREACHABLE, Ans
 from musadoctor.fleet.gather import Collected, Gathered, NothingError
 from musadoctor.fleet.sources import Piece
 from musadoctor.fleet.state import LeftOut, Unanswered
+from musadoctor.fleet.whole import whole_report
 from musadoctor.fleet.workers import Lost, side_by_side
 from musadoctor.render import json as json_renderer
+from musadoctor.report import Report
 
 MADE = json_renderer.render(examine(recorded("s5000-5.2.0"), Options(plugins=False)))
 PLAIN: dict[str, Any] = json.loads(MADE)
@@ -121,12 +123,37 @@ def test_every_form(put: Put, form: str, packed: str) -> None:
         "zstd": compress(text),
         "zstd frames": compress(text[:half]) + compress(text[half:]),
     }[packed]
-    found = gather.gather([put("any name at all", content)])
+    found = gather.gather([path := put("any name at all", content)])
     assert names(found) == HOSTS[: len(found.hosts)]
+    for host in found.hosts[::13]:
+        again = whole_report(path, host.source, host.host)
+        assert isinstance(again, dict)
+        # What stands in a kept answer has no name.
+        assert again["vantage"]["host"] == (None if form == "kept answers" else host.host)
     assert len(found.hosts) >= 20
     assert (found.left_out, found.unanswered) == ((), ())
     assert {host.traits["mcc"] for host in found.hosts} == {"5.2.0"}
     assert all(", line " in host.source for host in found.hosts)
+
+
+def test_one_host_is_found_again_among_all_that_a_folder_holds(put: Put, tmp_path: Path) -> None:
+    put("gpu1.json", json.dumps(report(None)))
+    put("gpu2.json", json.dumps(whole("no-gpu")))
+    put("gpu3.json.gz", gzip.compress(line("gpu3").encode())[:-9])
+    put("more.json", json.dumps([report("gpu4")]))
+    put("zzz.jsonl", unanswered("gpu5") + "{\n")
+    found = gather.gather([str(tmp_path)])
+    assert names(found) == ["gpu1", "gpu2", "gpu3", "gpu4"]
+    reports = [whole_report(str(tmp_path), host.source, host.host) for host in found.hosts]
+    assert [type(one) for one in reports] == [dict, Report, dict, dict]
+    assert whole_report(str(tmp_path), f"{tmp_path}/zzz.jsonl, line 1", "gpu5") is None
+
+
+@pytest.mark.parametrize("now", ["", "{", "[7]", "\n7", "\n{", "\n" + json.dumps(report("other"))])
+def test_a_report_that_is_there_no_more_is_none(put: Put, now: str) -> None:
+    (host,) = gather.gather([path := put("a.jsonl", "\n" + json.dumps(report("gpu1")))]).hosts
+    put("a.jsonl", now)
+    assert whole_report(path, host.source, host.host) is None
 
 
 def test_the_standard_librarys_zstd_is_taken_where_there_is_one(

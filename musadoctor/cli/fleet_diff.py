@@ -1,10 +1,8 @@
 """``musadoctor fleet diff``: what changed between two hosts or two days, and what matters of it."""
 
-import json as json_text
 import os
-import re
 import sys
-from typing import TYPE_CHECKING, Annotated, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -12,15 +10,13 @@ from musadoctor.cli.fleet_shared import FullOption
 from musadoctor.cli.shared import JsonOption, OutputOption, Show, refuse, write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from musadoctor.fleet.gather import Gathered
     from musadoctor.report import JSON
 
 WORSE = 1
 """The exit code where something got worse."""
-BETWEEN = " \t\r\n,[]\ufeff"
-"""What may stand between reports."""
 
 
 class _Side(NamedTuple):
@@ -148,70 +144,17 @@ def _fleets(one: _Side, other: _Side, *, json: bool, verbose: bool) -> tuple[Sho
 
 def _report(gathered: "Gathered", path: str, host: str) -> "Mapping[str, JSON]":
     """The whole report of a host, of which ``gather`` has kept a summary alone."""
+    from musadoctor.fleet.whole import whole_report  # noqa: PLC0415 - as above
+    from musadoctor.render.json import document  # noqa: PLC0415
+    from musadoctor.report import Report  # noqa: PLC0415
+
     for unanswered in gathered.unanswered:
         if unanswered.host == host:
             refuse(f"{host} did not answer in {path}: {unanswered.kind}: {unanswered.reason}")
     source = next((one.source for one in gathered.hosts if one.host == host), "")
     if not source:
         refuse(f"{path} tells nothing of {host}")
-    found = next(_found(path, source, host), None)
+    found = whole_report(path, source, host)
     if found is None:
         refuse(f"{path} has changed while it was read")
-    return found
-
-
-def _found(path: str, source: str, host: str) -> "Iterator[Mapping[str, JSON]]":
-    """The reports in a place that are the host's."""
-    from musadoctor.fleet.answer import ENVELOPE, HOST  # noqa: PLC0415 - as above
-    from musadoctor.recording import FORMAT  # noqa: PLC0415
-
-    for value, text in _values(path, source):
-        if value.get("format") == FORMAT:
-            yield _diagnosed(text, source)
-        elif ENVELOPE not in value:
-            vantage = value.get("vantage")
-            own = vantage.get("host") if isinstance(vantage, dict) else None
-            # A report without a name is called after its file.
-            if own == host or not (isinstance(own, str) and HOST.fullmatch(own)):
-                yield value
-        elif value.get("host") == host and isinstance(report := value.get("report"), dict):
-            yield report
-
-
-def _values(path: str, source: str) -> "Iterator[tuple[Mapping[str, JSON], str]]":
-    """The objects from a place on, as ``FILE`` or ``FILE, line N``, and their text."""
-    from musadoctor.fleet.sources import Piece, pieces  # noqa: PLC0415 - as above
-
-    decode = json_text.JSONDecoder().raw_decode
-    place = re.fullmatch(r"(.*), line ([0-9]+)", source, re.DOTALL)
-    for piece in pieces([path]):
-        if not isinstance(piece, Piece):
-            continue
-        if piece.source == source:
-            at = 0
-        elif place and piece.source == place[1]:
-            at = int(place[2]) - piece.line
-        else:
-            continue
-        if not 0 <= at <= piece.data.count(b"\n"):
-            continue
-        text = piece.data.decode("utf-8", "replace").split("\n", at)[at]
-        while text := text.lstrip(BETWEEN):
-            try:
-                value, end = cast("tuple[JSON, int]", decode(text))
-            except (ValueError, RecursionError):
-                return  # what was meant came before it
-            if isinstance(value, dict):
-                yield value, text[:end]
-            text = text[end:]
-
-
-def _diagnosed(text: str, source: str) -> "Mapping[str, JSON]":
-    """The report that a recording gives."""
-    from musadoctor.doctor import Options, examine  # noqa: PLC0415 - as above
-    from musadoctor.fleet.documents import FURTHER_FACTS  # noqa: PLC0415
-    from musadoctor.recording import Recording  # noqa: PLC0415
-    from musadoctor.render.json import document  # noqa: PLC0415
-
-    options = Options(recording=source, redact=False, facts=FURTHER_FACTS)
-    return document(examine(Recording(text, source), options))
+    return document(found) if isinstance(found, Report) else found
