@@ -1,5 +1,6 @@
 """What tests share that takes time to make."""
 
+import gc
 import os
 import shutil
 import signal
@@ -18,7 +19,7 @@ from wheel_index import served, write_index
 
 # The same examples every time, and no deadline: neither chance nor a busy machine is a fault of what
 # is tested. `--hypothesis-profile=default` looks for more, and for new ones.
-settings.register_profile("gate", settings.get_profile("ci"), max_examples=40)
+settings.register_profile("gate", settings.get_profile("ci"), max_examples=30)
 settings.load_profile("gate")
 
 
@@ -31,6 +32,18 @@ def pytest_configure() -> None:
     """A shell makes what it starts beside it deaf to Ctrl-C; the programs under test must hear."""
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection() -> None:
+    """Eleven thousand tests are no garbage: do not look for it among them, now or later."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """See :func:`pytest_collection`."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
