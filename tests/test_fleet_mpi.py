@@ -292,6 +292,16 @@ def test_where_in_its_source_it_gave_up_is_no_reason_unless_there_is_no_other(
     assert asked(stand_in, "exit 3").reason == "mpirun: exit code 3"
 
 
+def test_no_mpirun_writes_where_another_tidies_up(stand_in: Path) -> None:
+    where = "$OMPI_MCA_orte_local_tmpdir_base"
+    program(stand_in, VERSION + f"test -d {where} && test -w {where} && echo {where} >&2; exit 1")
+    told: list[Answer] = []
+    Mpi(("h1", "h2", "h3")).carry(JSON, told.append, threading.Event())
+    folders = {Path(answer.reason.removeprefix("mpirun: ")) for answer in told}
+    assert len(folders) == 3
+    assert not any(folder.parent.exists() for folder in folders)
+
+
 def test_a_rank_that_ends_without_an_answer_is_told_of(stand_in: Path) -> None:
     answer = asked(stand_in, "echo hello")
     assert answer == Answer("n1", None, DAMAGED, "no answer; it said: hello")

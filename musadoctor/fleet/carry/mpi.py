@@ -95,13 +95,9 @@ class Mpi(NamedTuple):
             )
         # It ties a rank to one processor, and the report would be one on that.
         unbound = ("--bind-to", "none") if open_mpi else ()
-        # Where mpirun is ended, it leaves what it has written here.
+        # Where mpirun is ended, it leaves what it has written here; and one that ends may take a
+        # folder away that another is about to write in.
         with tempfile.TemporaryDirectory(prefix="musadoctor-", ignore_cleanup_errors=True) as own:
-            changes = {
-                # Else gpu1.a and gpu1.b are both gpu1.
-                "OMPI_MCA_orte_keep_fqdn_hostnames": "1",
-                "OMPI_MCA_orte_local_tmpdir_base": own,
-            }
             ways = {
                 # The options that MPI's standard gives to mpiexec.
                 host: Way(
@@ -110,7 +106,11 @@ class Mpi(NamedTuple):
                         *("-n", "1", "-host", host, "-wdir", "/", "sh", "-c", LINGERING),
                     ),
                     partial(_failed, host),
-                    changes,
+                    {
+                        # Else gpu1.a and gpu1.b are both gpu1.
+                        "OMPI_MCA_orte_keep_fqdn_hostnames": "1",
+                        "OMPI_MCA_orte_local_tmpdir_base": tempfile.mkdtemp(dir=own),
+                    },
                 )
                 for host in hosts
             }
