@@ -370,7 +370,6 @@ def test_real_ranks_compute_together(torch_python: str) -> None:
     assert made[:5] == (("h1", "h2"), "passed", (), None, "")
 
 
-@pytest.mark.long
 def test_a_host_that_computes_wrong_sums_is_found(
     torch_python: str, fake_musa: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -179,7 +179,7 @@ def test_what_slurm_knows_to_be_lost_is_told_at_once(fleet: Fleet) -> None:
     assert list(fleet.carry(nodelist="n[1-2]")) == ["n1", "n2"]
 
 
-@pytest.mark.parametrize("bring", [False, pytest.param(True, marks=pytest.mark.long)])
+@pytest.mark.parametrize("bring", [False, True])
 def test_a_node_that_is_cut_off_does_not_stop_the_others(fleet: Fleet, *, bring: bool) -> None:
     fleet.stub()
     fleet.nodes.cut("n2")
