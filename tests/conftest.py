@@ -50,7 +50,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what waits for engines, torch or installers, so that it can run beside the rest."""
     for item in items:
         if item.get_closest_marker("long") and "MUSADOCTOR_TEST_LONG" not in os.environ:
-            item.add_marker(pytest.mark.skip(reason="takes minutes: MUSADOCTOR_TEST_LONG asks for it"))
+            item.add_marker(
+                pytest.mark.skip(reason="takes minutes: MUSADOCTOR_TEST_LONG asks for it")
+            )
         fixtures = set(getattr(item, "fixturenames", ()))
         if {"engine_lab", "kubectl"} & fixtures or "ansible" in item.path.name:
             item.add_marker("engines")
