@@ -68,7 +68,6 @@ class Rollout:
             "ANSIBLE_HOME": str(self.home),
             "ANSIBLE_SSH_CONTROL_PATH_DIR": f"{self.home}/cp",
             "ANSIBLE_LOCALHOST_WARNING": "0",
-            "ANSIBLE_PIPELINING": "1",
             "LC_ALL": "C.UTF-8",
         }
         done = subprocess.run(

@@ -149,6 +149,23 @@ def test_one_host_is_found_again_among_all_that_a_folder_holds(put: Put, tmp_pat
     assert whole_report(str(tmp_path), f"{tmp_path}/zzz.jsonl, line 1", "gpu5") is None
 
 
+def test_what_gather_takes_is_found_again_whatever_its_numbers_are(put: Put) -> None:
+    long = json.dumps(report("gpu1", spare="digits")).replace('"digits"', "9" * 9000)
+    found = gather.gather([path := put("a.jsonl", f"{long}\n{json.dumps(report('gpu2'))}\n")])
+    assert names(found) == ["gpu1", "gpu2"]
+    assert all(whole_report(path, host.source, host.host) for host in found.hosts)
+
+
+def test_of_recordings_in_one_place_each_is_its_own_hosts(put: Put) -> None:
+    recordings = [whole("no-gpu") for _ in "12"]
+    for number, recording in enumerate(recordings, 1):
+        recording["answers"]["platform"][""]["host_name"] = f"gpu{number}"
+    found = gather.gather([path := put("a.json", json.dumps(recordings))])
+    assert names(found) == ["gpu1", "gpu2"]
+    again = [whole_report(path, host.source, host.host) for host in found.hosts]
+    assert [one.vantage.host for one in again if isinstance(one, Report)] == ["gpu1", "gpu2"]
+
+
 @pytest.mark.parametrize("now", ["", "{", "[7]", "\n7", "\n{", "\n" + json.dumps(report("other"))])
 def test_a_report_that_is_there_no_more_is_none(put: Put, now: str) -> None:
     (host,) = gather.gather([path := put("a.jsonl", "\n" + json.dumps(report("gpu1")))]).hosts

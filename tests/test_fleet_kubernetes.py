@@ -21,7 +21,7 @@ from musadoctor.fleet.answer import (
     UNREACHABLE,
     Answer,
 )
-from musadoctor.fleet.carry import kubectl, kubernetes, kubernetes_watch
+from musadoctor.fleet.carry import frames, kubectl, kubernetes, kubernetes_watch
 from musadoctor.fleet.carry.errand import EngineError, Errand
 from musadoctor.fleet.carry.kubernetes import Kubernetes
 from musadoctor.fleet.carry.kubernetes_state import state
@@ -244,7 +244,7 @@ def test_what_a_container_says_at_its_end_is_the_reason(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kubernetes_watch, "READ_SECONDS", 0.3)
-    monkeypatch.setattr(kubernetes_watch, "FLOOD", 100 << 20)
+    monkeypatch.setattr(frames, "FLOOD", 100 << 20)
     no_shell = 'exec: "sh": executable file not found'
     fleet.of(
         bare=Node(pod=ended(128, "StartError", no_shell)),

@@ -643,6 +643,21 @@ def test_what_is_printed_is_handed_on_while_the_program_runs() -> None:
     assert heard.all == b"out\n"
 
 
+def test_what_was_printed_before_the_end_is_handed_on_however_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runner, "DRAIN", 0.0)  # as where we are not given the processor in time
+    all_ = bytearray()
+
+    def slow(piece: bytes) -> bool:
+        all_.extend(piece)
+        time.sleep(1)
+        return True
+
+    streamed("echo first; sleep 0.2; echo last", slow)
+    assert all_ == b"first\nlast\n"
+
+
 def test_of_what_a_streamed_program_says_the_last_is_kept() -> None:
     ran = streamed("yes 0123456 | head -c 100000 >&2; printf '\\033[31mend' >&2", Heard())
     assert ran.err.endswith("0123456\nend")

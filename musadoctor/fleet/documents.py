@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from musadoctor.fleet.answer import (
     DAMAGED,
@@ -20,7 +20,7 @@ from musadoctor.fleet.sources import SUFFIXES, Piece, document_after
 from musadoctor.fleet.state import LeftOut, Unanswered
 from musadoctor.fleet.summary import ForeignError, HostSummary, of_report, summarise
 from musadoctor.recording import FORMAT, Recording, RecordingError
-from musadoctor.report import JSON
+from musadoctor.report import JSON, Report
 
 MOST_DAMAGED = 100
 """In one piece; what follows is not looked at."""
@@ -41,7 +41,19 @@ class Told(NamedTuple):
     told: HostSummary | Unanswered
 
 
-class _Value(NamedTuple):
+class Said(NamedTuple):
+    """What an object says of a host."""
+
+    host: str
+    """``""`` where nothing names it."""
+    taken: str
+    report: Mapping[str, JSON] | Report | Unanswered
+    """As it was written; a :class:`Report` where it is a recording."""
+    kept: bool = False
+    """Whether it is a kept answer, whose host counts whatever it sent."""
+
+
+class Value(NamedTuple):
     """A JSON value in a text, or why there is none."""
 
     value: JSON
@@ -60,18 +72,20 @@ def documents(piece: Piece) -> list[Told | LeftOut]:
     """All that a piece tells; what cannot be understood is left out, and what follows it read."""
     if too_much(piece.data):
         return [LeftOut(piece.where, TOO_MUCH)]
-    text = piece.data.decode("utf-8", "replace")
-    told: list[Told | LeftOut] = []
-    for one in _values(text):
-        if piece.whole and one.alone:
-            source, name = piece.source, _stem(piece.source)
-        else:
-            source, name = f"{piece.source}, line {piece.line + one.line}", ""
-        if isinstance(one.value, dict):
-            told.append(_read(one.value, one, source, name))
-        else:
-            told.append(LeftOut(source, one.problem))
+    told = [
+        _read(one, source, name) if isinstance(one.value, dict) else LeftOut(source, one.problem)
+        for one, source, name in placed(piece)
+    ]
     return told or [LeftOut(piece.where, "holds nothing")]
+
+
+def placed(piece: Piece) -> Iterator[tuple[Value, str, str]]:
+    """The values of a piece, each with its place and with the host that its file is named after."""
+    for one in _values(piece.data.decode("utf-8", "replace")):
+        if piece.whole and one.alone:
+            yield one, piece.source, _stem(piece.source)
+        else:
+            yield one, f"{piece.source}, line {piece.line + one.line}", ""
 
 
 def report_of(text: str) -> Mapping[str, JSON]:
@@ -88,7 +102,7 @@ def report_of(text: str) -> Mapping[str, JSON]:
     raise ForeignError((one and one.problem) or "expected one report and nothing else")
 
 
-def _values(text: str) -> Iterator[_Value]:
+def _values(text: str) -> Iterator[Value]:
     """The objects in a text, one after the other; after a damaged one those on the next lines."""
     first = start = document_after(text, 0)
     lines, bad = text.count("\n", 0, start), 0
@@ -111,7 +125,7 @@ def _values(text: str) -> Iterator[_Value]:
             problem = f"{problem}; nor is what follows looked at"
         after = document_after(text, end)
         alone = start == first and after == len(text)
-        yield _Value(value, text, start, end, lines, alone, problem)
+        yield Value(value, text, start, end, lines, alone, problem)
         lines += text.count("\n", start, after)
         start = after
 
@@ -123,28 +137,41 @@ def _number(digits: str) -> int | float:
 _DECODE = json.JSONDecoder(parse_int=_number).raw_decode
 
 
-def _read(document: Mapping[str, JSON], one: _Value, source: str, name: str) -> Told | LeftOut:
-    """What an object tells; ``name`` is the host's, as far as the file's name tells it."""
+def said(one: Value, source: str, name: str) -> Said:
+    """What an object says; ``name`` is the host's, as far as the file's name tells it.
+
+    Raises:
+        EnvelopeError: it is a kept answer that cannot be understood.
+        RecordingError: it is a recording that this version cannot answer from.
+    """
+    document = cast("Mapping[str, JSON]", one.value)
+    if ENVELOPE in document:
+        host, taken, report, kind, reason = opened(document)
+        answer = Unanswered(host, kind, reason) if report is None else report
+        return Said(host, taken, answer, kept=True)
+    if document.get("format") == FORMAT:
+        made = _diagnosed(one.text[one.start : one.end], source)
+        return Said(_named(made.vantage.host, name), day(document.get("taken")), made)
+    vantage = document.get("vantage")
+    own = vantage.get("host") if isinstance(vantage, dict) else None
+    return Said(_named(own, name), "", document)
+
+
+def _read(one: Value, source: str, name: str) -> Told | LeftOut:
+    """What an object tells, or why it tells nothing."""
     try:
-        if ENVELOPE in document:
-            answer = opened(document)
-            if answer.report is None:
-                unanswered = Unanswered(answer.host, answer.kind, answer.reason)
-                return Told(answer.host, answer.taken, source, unanswered)
-            return judged(answer.host, answer.report, source, answer.taken)
-        if document.get("format") == FORMAT:
-            text, taken = one.text[one.start : one.end], day(document.get("taken"))
-            summary = _diagnosed(text, source, name, taken)
+        host, taken, report, kept = said(one, source, name)
+        if isinstance(report, Unanswered):
+            return Told(host, taken, source, report)
+        if isinstance(report, Report):
+            summary = of_report(report, host=host, source=source, taken=taken)
+        elif kept:
+            return judged(host, report, source, taken)
         else:
-            vantage = document.get("vantage")
-            own = vantage.get("host") if isinstance(vantage, dict) else None
-            host = own if isinstance(own, str) and HOST.fullmatch(own) else name
-            summary = summarise(document, host=host, source=source, taken="")
+            summary = summarise(report, host=host, source=source, taken=taken)
     except (EnvelopeError, ForeignError, RecordingError) as error:
         return LeftOut(source, line(str(error).removeprefix(f"{source}: ")))
-    if not summary.host:
-        return LeftOut(source, NAMELESS)
-    return Told(summary.host, summary.taken, source, summary)
+    return Told(host, taken, source, summary) if host else LeftOut(source, NAMELESS)
 
 
 def judged(host: str, report: Mapping[str, JSON], source: str, taken: str) -> Told:
@@ -156,20 +183,16 @@ def judged(host: str, report: Mapping[str, JSON], source: str, taken: str) -> To
     return Told(host, taken, source, told)
 
 
-def _diagnosed(text: str, source: str, name: str, taken: str) -> HostSummary:
-    """A recording, diagnosed here.
-
-    Raises:
-        RecordingError: this version cannot answer from it.
-    """
+def _diagnosed(text: str, source: str) -> Report:
     from musadoctor.doctor import Options, examine  # noqa: PLC0415 - reports need none of it
 
-    recording = Recording(text, source)
     options = Options(recording=source, redact=False, facts=FURTHER_FACTS)
-    report = examine(recording, options)
-    own = report.vantage.host
-    host = own if own is not None and HOST.fullmatch(own) else name
-    return of_report(report, host=host, source=source, taken=taken)
+    return examine(Recording(text, source), options)
+
+
+def _named(own: JSON, name: str) -> str:
+    """What a report calls its host, if that is a name, or what its file is called."""
+    return own if isinstance(own, str) and HOST.fullmatch(own) else name
 
 
 def _stem(source: str) -> str:

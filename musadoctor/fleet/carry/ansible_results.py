@@ -18,8 +18,8 @@ from musadoctor.fleet.answer import (
     Answer,
     line,
 )
-from musadoctor.fleet.carry.each import FLOOD, last
-from musadoctor.fleet.carry.frames import Frames
+from musadoctor.fleet.carry.each import last
+from musadoctor.fleet.carry.frames import FLOOD, Frames
 from musadoctor.fleet.carry.ssh import not_reached
 from musadoctor.system import Ran
 

@@ -12,16 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from musadoctor import runner
-from musadoctor.fleet.answer import DAMAGED, TIMED_OUT, TOO_LARGE, Answer, line
+from musadoctor.fleet.answer import DAMAGED, TIMED_OUT, Answer, line
 from musadoctor.fleet.carry.errand import CONNECT_SECONDS, Arrived, Errand
-from musadoctor.fleet.carry.frames import Frames
+from musadoctor.fleet.carry.frames import Ear, Frames, flooded
 from musadoctor.fleet.carry.script import from_stdin, script
 from musadoctor.system import Ran
 
 FANOUT = 32
 """Programs that run at one time."""
-FLOOD = 24 << 20
-"""Bytes that a host may print; the longest answer with its marks has two thirds of it."""
 
 
 class Way(NamedTuple):
@@ -61,42 +59,33 @@ def _ask(way: Way, host: str, errand: Errand, cancelled: threading.Event) -> Ans
     if cancelled.is_set():
         return None
     nonce = secrets.token_hex(8)
-    # We know who speaks: the host cannot call itself otherwise.
-    own = {name: variables for name, variables in errand.variables.items() if name == host}
     text = script(
-        errand._replace(variables=own),
+        errand.of(host),
         nonce,
+        # We know who speaks: the host cannot call itself otherwise.
         name=shlex.quote(host),
         payload="stdin" if errand.zipapp else "installed",
         watched=True,
     )
-    frames, answers, seen = Frames(nonce), list[Answer](), 0
-
-    def heard(piece: bytes) -> bool:
-        nonlocal seen
-        seen += len(piece)
-        answers.extend(frames.feed(piece))
-        # With the answer the host has done its part; its connection may linger.
-        return not answers and seen <= FLOOD
-
+    ear = Ear(nonce)
     limit = CONNECT_SECONDS + errand.seconds
     ran = runner.stream(
         [*way.argv, from_stdin(text)],
         limit=limit,
         cancelled=cancelled,
-        heard=heard,
+        heard=ear,
         given=text.encode() + (errand.zipapp or b""),
         changes=way.changes,
     )
-    if answers:
-        return answers[0]._replace(host=host)
-    return None if cancelled.is_set() else _unanswered(way, host, frames, ran, limit)
+    if ear.answer:
+        return ear.answer._replace(host=host)
+    return None if cancelled.is_set() else _unanswered(way, host, ear.frames, ran, limit)
 
 
 def _unanswered(way: Way, host: str, frames: Frames, ran: Ran, limit: float) -> Answer:
     """A host that gave no answer, and why."""
     if ran.status == "flooded":
-        return Answer(host, None, TOO_LARGE, f"more than {FLOOD >> 20} MiB came, and no report")
+        return flooded(host)
     if answer := way.failed(ran):
         return answer
     if ran.status == "timed out":

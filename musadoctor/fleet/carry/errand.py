@@ -32,6 +32,11 @@ class Errand(NamedTuple):
     variables: Mapping[str, Mapping[str, str]] = {}
     """Environment for single hosts, by their name."""
 
+    def of(self, host: str) -> "Errand":
+        """The same for one host: nothing in it is another's."""
+        own = {name: changes for name, changes in self.variables.items() if name == host}
+        return self._replace(variables=own)
+
 
 class Engine(Protocol):
     """A way to many hosts that the site already has."""

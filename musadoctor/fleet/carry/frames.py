@@ -32,6 +32,8 @@ MOST_DATA = 256 << 20
 """Bytes of all answers of which the end has not come; each comes in one go, when it is whole."""
 MOST_HOSTS = 200_000
 """Names that are remembered; what is said in the name of more is dropped."""
+FLOOD = 24 << 20
+"""Bytes that a host may print; the longest answer with its marks has two thirds of it."""
 OTHER_KEPT = 4 << 10
 """Bytes kept of what is not ours, the last: there is the reason why a host did not answer."""
 FAILURES = {
@@ -114,6 +116,32 @@ class Frames:
         if kind == b"failed":
             return [_failure(host, rest[: 4 * LONGEST_REASON].decode("utf-8", "replace"))]
         return [unpacked(host, data)]
+
+
+class Ear:
+    """Hears one host, which has a stream of its own, until it has answered or has said too much."""
+
+    def __init__(self, nonce: str) -> None:
+        """Hear the lines that the script of this ``nonce`` prints."""
+        self.frames = Frames(nonce)
+        self.answer: Answer | None = None
+        self._heard = 0
+
+    @property
+    def flooded(self) -> bool:
+        """Whether more has come than any answer has."""
+        return self._heard > FLOOD
+
+    def __call__(self, piece: bytes) -> bool:
+        """Whether more is wanted: with the answer the host has done its part."""
+        self._heard += len(piece)
+        self.answer = next(iter(self.frames.feed(piece)), self.answer)
+        return self.answer is None and not self.flooded
+
+
+def flooded(host: str) -> Answer:
+    """A host that said too much."""
+    return Answer(host, None, TOO_LARGE, f"more than {FLOOD >> 20} MiB came, and no report")
 
 
 def _failure(host: str, said: str) -> Answer:

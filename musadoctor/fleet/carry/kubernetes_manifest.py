@@ -92,9 +92,8 @@ def _job(pod: Pod, errand: Errand, run: str, number: int, node: str) -> JSON:
 
 
 def _pod(pod: Pod, errand: Errand, run: str, node: str) -> JSON:
-    own = {name: variables for name, variables in errand.variables.items() if name == node}
     text = script(
-        errand._replace(variables=own),
+        errand.of(node),
         run,
         name='"$MUSADOCTOR_NODE"',
         payload="installed",

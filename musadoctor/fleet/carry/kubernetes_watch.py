@@ -11,14 +11,13 @@ from musadoctor.fleet.answer import (
     NO_MUSADOCTOR,
     NOT_PLACED,
     TIMED_OUT,
-    TOO_LARGE,
     UNREACHABLE,
     Answer,
     line,
 )
-from musadoctor.fleet.carry.each import FLOOD, last
+from musadoctor.fleet.carry.each import last
 from musadoctor.fleet.carry.errand import Arrived, EngineError
-from musadoctor.fleet.carry.frames import Frames
+from musadoctor.fleet.carry.frames import Ear, flooded
 from musadoctor.fleet.carry.kubectl import Kubectl, spoken
 from musadoctor.fleet.carry.kubernetes_manifest import (
     CONTAINER,
@@ -155,26 +154,19 @@ def _read(
     kubectl: Kubectl, run: str, node: str, seen: _Seen, cancelled: threading.Event
 ) -> Answer | None:
     """What a pod has printed that has ended; ``None`` where that may still come."""
-    frames, answers, size = Frames(run), list[Answer](), 0
-
-    def heard(piece: bytes) -> bool:
-        nonlocal size
-        size += len(piece)
-        answers.extend(frames.feed(piece))
-        return not answers and size <= FLOOD
-
-    ran = kubectl.run(("logs", seen.pod, "-c", CONTAINER), cancelled, heard)
-    if answers:
-        answer = answers[0]._replace(host=node)
+    ear = Ear(run)
+    ran = kubectl.run(("logs", seen.pod, "-c", CONTAINER), cancelled, ear)
+    if ear.answer:
+        answer = ear.answer._replace(host=node)
         if answer.kind == NO_MUSADOCTOR:
             lacks = answer.reason.partition(";")[0]
             return answer._replace(reason=f"{lacks}; the image has to hold it")
         return answer
-    if size > FLOOD:
-        return Answer(node, None, TOO_LARGE, f"more than {FLOOD >> 20} MiB came, and no report")
+    if ear.flooded:
+        return flooded(node)
     if cancelled.is_set() or seen.waited < READ_SECONDS:
         return None
     if ran.status != "ok":
         return Answer(node, None, UNREACHABLE, line(f"its log cannot be read: {spoken(ran)}"))
-    said = last(frames.other) or "nothing"
+    said = last(ear.frames.other) or "nothing"
     return Answer(node, None, DAMAGED, line(f"{seen.state.reason}; it said: {said}"))
